@@ -1,0 +1,1 @@
+"""Continuous SQL queries inside one Spark job, scheduled operator by operator."""

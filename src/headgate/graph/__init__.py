@@ -1,0 +1,1 @@
+"""What the queries are: streams, operators as immutable data, sharing of equal subgraphs."""

@@ -1,0 +1,1 @@
+"""What each operator does to Arrow batches, and its state."""

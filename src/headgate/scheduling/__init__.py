@@ -1,0 +1,1 @@
+"""Who runs next: statistics, charts, cuts, policies, classes, selection. Decides, never executes."""

@@ -1,0 +1,1 @@
+"""The same scheduling code in virtual time, over modelled operators."""

@@ -1,0 +1,1 @@
+"""Text to graph: the SELECT dialect is Spark's, parsed by sqlglot."""
