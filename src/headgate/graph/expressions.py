@@ -1,0 +1,168 @@
+"""Expressions as immutable data: what is computed from the columns of one row.
+
+Columns are named by position, so that two queries which call the same thing by different names share it.
+Equality and hash are structural; the hash is kept, since expressions are looked up once per batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.graph import functions
+
+
+@dataclass(frozen=True)
+class Expr:
+    """A typed value per row. Subclasses: Column, Literal, Call, Foreign."""
+
+    type: pa.DataType
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return ()
+
+    @cached_property
+    def text(self) -> str:
+        """A canonical spelling: equal expressions have equal texts, and sorting by it is stable over runs."""
+        raise NotImplementedError
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.text)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Expr) and self._hash == other._hash and self.text == other.text
+
+    @cached_property
+    def fallible(self) -> bool:
+        """Whether evaluating it may raise on some row, so that it must not see rows that were filtered out."""
+        return any(arg.fallible for arg in self.args)
+
+    @cached_property
+    def columns(self) -> frozenset[int]:
+        """The positions of the input columns it reads."""
+        return frozenset().union(*(arg.columns for arg in self.args))
+
+    def walk(self) -> Iterator[Expr]:
+        """This expression and all inside it, outermost first."""
+        yield self
+        for arg in self.args:
+            yield from arg.walk()
+
+    def rewrite(self, change: Callable[[Expr], Expr | None]) -> Expr:
+        """Replaces each node for which `change` gives another; what it gives is not visited again."""
+        return change(self) or self
+
+    def moved(self, positions: dict[int, int]) -> Expr:
+        """The same expression over an input whose columns stand elsewhere.
+
+        >>> Column(pa.int32(), 0).moved({0: 3}).text
+        '#3'
+        """
+        return self.rewrite(lambda e: Column(e.type, positions[e.index]) if isinstance(e, Column) else None)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, eq=False)
+class Column(Expr):
+    """The input's column at a position."""
+
+    index: int
+
+    @cached_property
+    def text(self) -> str:
+        return f"#{self.index}"
+
+    @cached_property
+    def columns(self) -> frozenset[int]:
+        return frozenset((self.index,))
+
+
+@dataclass(frozen=True, eq=False)
+class Literal(Expr):
+    """A constant: a Python value that Arrow takes for the type; None is NULL."""
+
+    value: Any
+
+    @cached_property
+    def text(self) -> str:
+        return f"{self.value!r}:{self.type}"
+
+    @property
+    def scalar(self) -> pa.Scalar:
+        return pa.scalar(self.value, self.type)
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Expr):
+    """A function of other expressions: operators, casts, CASE and named functions alike.
+
+    `name` is a canonical name of `graph.functions`. A cast is `Call(target_type, "cast", (x,))`; CASE is
+    `Call(type, "case", (when1, then1, …, else))`; a Python function is `Call(type, "python", args, option="module:function")`.
+    """
+
+    name: str
+    arguments: tuple[Expr, ...]
+    option: str = ""
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return self.arguments
+
+    @cached_property
+    def text(self) -> str:
+        inside = ", ".join(arg.text for arg in self.arguments)
+        option = f"[{self.option}]" if self.option else ""
+        return f"{self.name}{option}({inside}):{self.type}"
+
+    @cached_property
+    def fallible(self) -> bool:
+        return functions.may_fail(self.name, tuple(a.type for a in self.arguments), self.type) or any(
+            arg.fallible for arg in self.args
+        )
+
+    def rewrite(self, change: Callable[[Expr], Expr | None]) -> Expr:
+        changed = change(self)
+        if changed is not None:
+            return changed
+        arguments = tuple(arg.rewrite(change) for arg in self.arguments)
+        if all(new is old for new, old in zip(arguments, self.arguments, strict=True)):
+            return self
+        return Call(self.type, self.name, arguments, self.option)
+
+
+@dataclass(frozen=True, eq=False)
+class Foreign(Expr):
+    """An expression that Catalyst computes before the rows enter the worker (DESIGN §5).
+
+    `sql` is Spark SQL over the names of one stream's declared columns, in canonical spelling. The value travels
+    with the stream's rows as an extra column named `key`. It may stand only in operators that reach their
+    source through selections alone.
+    """
+
+    sql: str
+    reads: frozenset[int] = field(default=frozenset(), compare=False)
+
+    @cached_property
+    def text(self) -> str:
+        return f"catalyst[{self.sql}]:{self.type}"
+
+    @property
+    def key(self) -> str:
+        return f"catalyst:{self.sql}"
+
+    @cached_property
+    def columns(self) -> frozenset[int]:
+        return self.reads

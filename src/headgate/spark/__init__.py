@@ -1,0 +1,1 @@
+"""Spark: the session, and asking Catalyst for what only Catalyst knows."""
