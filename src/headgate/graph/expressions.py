@@ -110,7 +110,8 @@ class Call(Expr):
     """A function of other expressions: operators, casts, CASE and named functions alike.
 
     `name` is a canonical name of `graph.functions`. A cast is `Call(target_type, "cast", (x,))`; CASE is
-    `Call(type, "case", (when1, then1, …, else))`; a Python function is `Call(type, "python", args, option="module:function")`.
+    `Call(type, "case", (when1, then1, …, else))`; a Python function is
+    `Call(type, "python", args, option="module:function")`.
     """
 
     name: str
