@@ -1,0 +1,31 @@
+"""Reads a script of SQL statements into a catalog, for every command that takes one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headgate.cli.failures import InputError
+
+if TYPE_CHECKING:
+    from headgate.sql import Catalog
+
+
+def read(script: Path) -> str:
+    """The text of a script; InputError if it cannot be read."""
+    try:
+        return script.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{script}: {(error.strerror or str(error)).lower()}; give the path of a .sql file") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{script}: byte {error.start} is not UTF-8; save the script as UTF-8") from error
+
+
+def load(script: Path) -> Catalog:
+    """What a script declares. Raises SqlError at its first problem."""
+    from headgate.spark.analysis import type_of
+    from headgate.sql import Catalog
+
+    catalog = Catalog(type_of=type_of)
+    catalog.execute(read(script), file=str(script))
+    return catalog

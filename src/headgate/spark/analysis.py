@@ -1,0 +1,81 @@
+"""Asks Spark's analyzer what an expression over one stream's columns gives: Catalyst knows its whole library."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.graph.types import Schema
+
+
+class AnalysisError(ValueError):
+    """Spark refuses the expression; the message is Spark's own, in one line."""
+
+
+class Analyzer:
+    """Gives types of expressions. The session is made when the first question is asked, so that a script
+    which needs no Spark function starts no JVM. Used by one thread at a time.
+    """
+
+    def __init__(self, session: Callable[[], Any] | None = None) -> None:
+        self._make = session
+        self._session: Any = None
+        self._known: dict[tuple[str, Schema, tuple[str, ...]], pa.DataType] = {}
+
+    def type_of(self, sql: str, schema: Schema) -> pa.DataType:
+        """The type of a Spark SQL expression over these columns; AnalysisError if it is not one value per row."""
+        key = (sql, schema, schema.names)
+        if key not in self._known:
+            self._known[key] = self._ask(sql, schema)
+        return self._known[key]
+
+    def _ask(self, sql: str, schema: Schema) -> pa.DataType:
+        from pyspark.errors import PySparkException
+
+        from headgate.spark.types import UnsupportedType, spark_schema, to_arrow
+
+        if self._session is None:
+            self._session = (self._make or _session)()
+        # PySpark logs each refusal with the JVM's stack; a refusal is an answer here.
+        log = logging.getLogger("SQLQueryContextLogger")
+        before, log.disabled = log.disabled, True
+        try:
+            rows = self._session.createDataFrame([], spark_schema(schema))
+            # A condition may hold neither aggregates nor generators nor window functions: Spark checks it for us.
+            rows.where(f"({sql}) IS NOT NULL").schema  # noqa: B018
+            found = rows.selectExpr(sql).schema
+        except PySparkException as error:
+            raise AnalysisError(_first_line(error)) from error
+        finally:
+            log.disabled = before
+        if len(found) != 1:
+            raise AnalysisError(f"{sql} gives {len(found)} columns; write an expression that gives one")
+        try:
+            return to_arrow(found[0].dataType)
+        except UnsupportedType as error:
+            raise AnalysisError(str(error)) from error
+
+
+def _session() -> Any:
+    from headgate.spark.session import local_session
+
+    return local_session("headgate-analysis")
+
+
+def _first_line(error: Any) -> str:
+    """Spark's message without the echo of the statement and the stack."""
+    lines = (line.strip() for line in str(error).splitlines())
+    first = next((line for line in lines if line), type(error).__name__)
+    return re.split(r"; line \d+ pos|\.? SQLSTATE:", first)[0].strip()
+
+
+_shared = Analyzer()
+
+
+def type_of(sql: str, schema: Schema) -> pa.DataType:
+    """The type of an expression, by a session of this process that is made when first needed."""
+    return _shared.type_of(sql, schema)
