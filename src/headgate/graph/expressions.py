@@ -130,9 +130,9 @@ class Call(Expr):
 
     @cached_property
     def fallible(self) -> bool:
-        return functions.may_fail(self.name, tuple(a.type for a in self.arguments), self.type) or any(
-            arg.fallible for arg in self.args
-        )
+        types = tuple(a.type for a in self.arguments)
+        literals = tuple(a.value if isinstance(a, Literal) else None for a in self.arguments)
+        return functions.may_fail(self.name, types, self.type, literals) or any(a.fallible for a in self.arguments)
 
     def rewrite(self, change: Callable[[Expr], Expr | None]) -> Expr:
         changed = change(self)

@@ -1,0 +1,89 @@
+"""The catalogue of functions: what each is called, what it takes and gives, and whether it may fail.
+
+Spark 4 in ANSI mode is the model. `resolve` types a call; operators are functions too (`add`, `eq`, `case` …).
+Names that mean the same share one canonical name, so that expressions written differently are found equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+import pyarrow as pa
+
+from headgate.graph.functions import arithmetic, collections, logic, strings, times  # noqa: F401 - they fill the catalogue
+from headgate.graph.functions.casts import cast_fails
+from headgate.graph.functions.coercion import can_cast, common_type
+from headgate.graph.functions.logic import cast_signature
+from headgate.graph.functions.signature import (
+    ALIASES,
+    CATALOGUE,
+    AggregateSignature,
+    FunctionError,
+    Signature,
+    UnknownFunction,
+    WrongArguments,
+)
+
+__all__ = [
+    "AggregateSignature",
+    "FunctionError",
+    "Signature",
+    "UnknownFunction",
+    "WrongArguments",
+    "can_cast",
+    "canonical",
+    "cast_signature",
+    "common_type",
+    "may_fail",
+    "resolve",
+]
+
+# Casts and Python functions have a type of their own choosing, so no rule can give it.
+_UNRULED = {"cast": cast_fails, "try_cast": lambda args, result, literals: False, "python": lambda *_: True}
+
+
+def canonical(name: str) -> str | None:
+    """The canonical name of a function, or None if there is none of that name.
+
+    >>> canonical("NVL"), canonical("nosuch")
+    ('coalesce', None)
+    """
+    lower = name.lower()
+    found = ALIASES.get(lower, lower)
+    return found if found in CATALOGUE else None
+
+
+def resolve(
+    name: str, args: Sequence[pa.DataType], literals: Sequence[object | None] | None = None, option: str = ""
+) -> Signature:
+    """Types a call. `literals` holds the value of each argument that is a literal, None for the others.
+
+    `option` is the member name for `field`; other functions ignore it.
+
+    Raises UnknownFunction or WrongArguments.
+
+    >>> resolve("add", [pa.int32(), pa.int64()]).result
+    DataType(int64)
+    """
+    found = canonical(name)
+    if found is None:
+        close = get_close_matches(name.lower(), [*CATALOGUE, *ALIASES], 1)
+        raise UnknownFunction(name, close[0] if close else None)
+    values = tuple(literals) if literals is not None else (None,) * len(args)
+    if found == "field":
+        return collections.field_signature(tuple(args), option)
+    return CATALOGUE[found].rule(found, tuple(args), values)
+
+
+def may_fail(
+    name: str, args: tuple[pa.DataType, ...], result: pa.DataType, literals: tuple[object | None, ...] = ()
+) -> bool:
+    """Whether a call may raise on some row (ANSI overflow, division by zero, a malformed cast …).
+
+    `literals` as in `resolve`; without them the worst is assumed.
+    """
+    if name in _UNRULED:
+        return bool(_UNRULED[name](args, result, literals))
+    entry = CATALOGUE.get(name)
+    return entry is None or entry.may_fail(args, result, literals or (None,) * len(args))
