@@ -1,0 +1,29 @@
+"""FIFO: the unit whose oldest row arrived first (000 §6.6, 002 §2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar
+
+from headgate.scheduling.cut import Cut, Units
+from headgate.scheduling.policy import Policy, Selector, Train
+from headgate.scheduling.ranked import LiveSelector, oldest
+from headgate.scheduling.registry import register
+from headgate.scheduling.view import View
+
+
+@register()
+@dataclass
+class Fifo(Train, Policy):
+    """Pushes the oldest rows through first; a result is as old as the row it stems from."""
+
+    name: ClassVar[str] = "fifo"
+    interval: float = inf
+
+    def cut(self, view: View) -> Cut:
+        return Cut.every(view.topology)
+
+    def selector(self, view: View, units: Units, members: Sequence[int] | None = None) -> Selector:
+        return LiveSelector(view, units, members, oldest, self.rows, self.quantum, growth=False)

@@ -1,0 +1,80 @@
+"""Highest rate (HR) and highest normalized rate (HNR): results per second of what lies downstream (004 §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar
+
+from headgate.scheduling.cut import Cut, Unit, Units
+from headgate.scheduling.flow import downstream
+from headgate.scheduling.policy import Policy, Selector, Train
+from headgate.scheduling.ranked import RankSelector
+from headgate.scheduling.registry import register
+from headgate.scheduling.view import View
+
+
+@register("highest-rate")
+@dataclass
+class HighestRate(Train, Policy):
+    """Rank of operator x: S_x/C_x of the query fragment downstream from x."""
+
+    name: ClassVar[str] = "hr"
+    interval: float = 1.0
+
+    def cut(self, view: View) -> Cut:
+        return Cut.every(view.topology)
+
+    def selector(self, view: View, units: Units, members: Sequence[int] | None = None) -> Selector:
+        return RankSelector(view, units, members, self.ranks, self.rows, self.quantum)
+
+    def ranks(self, view: View, units: Units) -> Sequence[float]:
+        cost, results = downstream(view)
+        return [self._best(view, unit, [r / c for r, c in zip(results, cost, strict=True)]) for unit in units.units]
+
+    @staticmethod
+    def _best(view: View, unit: Unit, ranks: Sequence[float]) -> float:
+        return max(ranks[view.topology.edges[e].consumer] for e in unit.entries)
+
+
+@register("highest-normalized-rate")
+@dataclass
+class HighestNormalizedRate(HighestRate):
+    """Rank of operator x: S_x/(C_x·T), with T the ideal time of a result from the leaf to the output.
+
+    Slowdown is latency over T (004's ref. 10), so every result counts 1/T. Where x works for several
+    outputs, each output's results are divided by its own T.
+    """
+
+    name: ClassVar[str] = "hnr"
+
+    def ranks(self, view: View, units: Units) -> Sequence[float]:
+        topology, stats = view.topology, view.statistics
+        cost, _ = downstream(view)
+        before = [0.0] * len(topology.operators)
+        for o in topology.order:
+            before[o] = min((before[p] + stats.cost[p] for p in topology.producers(o)), default=0.0)
+        ranks = [0.0] * len(topology.operators)
+        for o in topology.order:
+            ranks[o] = self._normalized(view, o, before[o]) / cost[o]
+        return [self._best(view, unit, ranks) for unit in units.units]
+
+    @staticmethod
+    def _normalized(view: View, start: int, before: float) -> float:
+        """Results per row at `start`, each divided by the ideal time from the leaf through `start`."""
+        topology, stats = view.topology, view.statistics
+        rows = {start: 1.0}
+        time = {start: before}
+        total = 0.0
+        place = {o: i for i, o in enumerate(topology.order)}
+        for o in topology.order[place[start] :]:
+            if o not in rows:
+                continue
+            ideal = time[o] + stats.cost[o]
+            made = rows[o] * stats.selectivity[o]
+            total += made * len(topology.results[o]) / ideal
+            for k in topology.consumers(o):
+                rows[k] = rows.get(k, 0.0) + made
+                time[k] = min(time.get(k, inf), ideal)
+        return total

@@ -1,0 +1,86 @@
+"""The contract between a policy, which decides, and an executor, which runs what it is granted."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar, NamedTuple
+
+from headgate.scheduling.cut import Cut, Units
+from headgate.scheduling.registry import parameter
+from headgate.scheduling.view import View
+
+
+class Grant(NamedTuple):
+    """Run this unit for at most `rows` rows and `seconds` (checked between rows: a row is never torn).
+
+    `rows = inf` means the rows that wait when the grant begins; rows that come later wait for the next.
+    """
+
+    unit: int
+    rows: float = inf
+    seconds: float = inf
+
+
+class Selector(ABC):
+    """Which unit runs next. Event driven, O(log units) a call, called by one thread at a time.
+
+    The executor first writes `view.queues`, then tells the selector:
+
+    - `arrived(unit)`: an entry of the unit went from empty to not empty
+    - `changed(unit)`: rows were added to an entry that was not empty (only if `watches_growth`)
+    - `finished(unit, …)`: a grant is over, its rows are taken and its results are in the queues
+
+    A granted unit's component is the executor's until `finished`; `next` never grants it meanwhile.
+    `next` returns None only if no unit of a free component has a waiting row: a processor never idles
+    while a unit is ready.
+    """
+
+    watches_growth: bool = False
+
+    @abstractmethod
+    def arrived(self, unit: int) -> None: ...
+
+    def changed(self, unit: int) -> None:  # noqa: B027 - most ranks do not depend on the queue's length
+        """Rows were added to a queue that was not empty."""
+
+    @abstractmethod
+    def next(self, now: float) -> Grant | None: ...
+
+    @abstractmethod
+    def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None: ...
+
+    @abstractmethod
+    def refresh(self, view: View, now: float) -> None:
+        """Rank again from fresh statistics; called at intervals, not at each decision."""
+
+
+class Policy(ABC):
+    """A cut and a rank. Holds parameters (and, if it learns, what it learned); never runs anything.
+
+    `interval` is how often (s) the executor calls `refresh`; True means: ask for the cut again.
+    """
+
+    name: ClassVar[str]
+    interval: float = 1.0
+
+    @abstractmethod
+    def cut(self, view: View) -> Cut: ...
+
+    @abstractmethod
+    def selector(self, view: View, units: Units, members: Sequence[int] | None = None) -> Selector:
+        """A selector over all units, or over `members` only (when composed in CQC or HMTS)."""
+
+    def refresh(self, view: View, now: float) -> bool:
+        """Look at the statistics; True if the cut may have changed."""
+        return False
+
+
+@dataclass
+class Train:
+    """How much one grant may take: the parameters `rows` and `quantum` that every ranked policy has."""
+
+    rows: float = parameter("rows", inf, "rows a grant may take (default: all that wait)")
+    quantum: float = parameter("seconds", inf, "time a grant may take (default: no limit)")

@@ -1,0 +1,242 @@
+"""Selectors that take the highest rank first: static ranks, and ranks that follow the queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+from math import inf
+
+from headgate.scheduling.cut import Unit, Units
+from headgate.scheduling.policy import Grant, Selector
+from headgate.scheduling.view import Queues, View
+
+Rank = Callable[[View, Units], Sequence[float]]
+
+
+class _Components:
+    """Which components run now, and which of their units wait for that."""
+
+    __slots__ = ("busy", "of", "parked")
+
+    def __init__(self, units: Units) -> None:
+        self.of = [unit.component for unit in units.units]
+        count = max(self.of, default=-1) + 1
+        self.busy = [False] * count
+        self.parked: list[list[int]] = [[] for _ in range(count)]
+
+
+class RankSelector(Selector):
+    """Ranks that change only with the statistics: a heap of the ready units, highest rank first.
+
+    Ties go to the unit further upstream (lower id).
+    """
+
+    def __init__(
+        self,
+        view: View,
+        units: Units,
+        members: Sequence[int] | None,
+        rank: Rank,
+        rows: float = inf,
+        seconds: float = inf,
+    ) -> None:
+        self._units = units
+        self._rank = rank
+        self._rows = view.queues.rows
+        self._entries = [unit.entries for unit in units.units]
+        self._members = range(len(units)) if members is None else members
+        self._keys = [-value for value in rank(view, units)]
+        self._grants = [Grant(unit.id, rows, seconds) for unit in units.units]
+        self._components = _Components(units)
+        self._waiting = [False] * len(units)
+        self._heap: list[tuple[float, int]] = []
+        for unit in self._members:
+            self.arrived(unit)
+
+    def ready(self, unit: int) -> bool:
+        rows = self._rows
+        return any(rows[e] > 0 for e in self._entries[unit])
+
+    def arrived(self, unit: int) -> None:
+        if not self._waiting[unit] and self.ready(unit):
+            self._waiting[unit] = True
+            heappush(self._heap, (self._keys[unit], unit))
+
+    def next(self, now: float) -> Grant | None:
+        heap, components = self._heap, self._components
+        while heap:
+            unit = heappop(heap)[1]
+            component = components.of[unit]
+            if components.busy[component]:
+                components.parked[component].append(unit)
+                continue
+            self._waiting[unit] = False
+            if self.ready(unit):
+                components.busy[component] = True
+                return self._grants[unit]
+        return None
+
+    def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
+        components = self._components
+        component = components.of[unit]
+        components.busy[component] = False
+        if components.parked[component]:
+            for parked in components.parked[component]:
+                heappush(self._heap, (self._keys[parked], parked))
+            components.parked[component].clear()
+        self.arrived(unit)
+
+    def refresh(self, view: View, now: float) -> None:
+        self._keys = [-value for value in self._rank(view, self._units)]
+        self._heap = [(self._keys[unit], unit) for _, unit in self._heap]
+        heapify(self._heap)
+
+
+Live = Callable[[Queues, Unit], float]
+
+
+class LiveSelector(Selector):
+    """Ranks that follow the queues (length, age): a heap with lazy invalidation.
+
+    Every change pushes a new entry; an entry that is not its unit's newest is dropped when it surfaces.
+    `growth=False` if the rank does not depend on rows behind the oldest.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        units: Units,
+        members: Sequence[int] | None,
+        rank: Live,
+        rows: float = inf,
+        seconds: float = inf,
+        growth: bool = True,
+    ) -> None:
+        self.watches_growth = growth
+        self._queues = view.queues
+        self._units = units.units
+        self._rank = rank
+        self._grants = [Grant(unit.id, rows, seconds) for unit in units.units]
+        self._components = _Components(units)
+        self._newest = [0] * len(units)
+        self._heap: list[tuple[float, int, int]] = []
+        self._members = range(len(units)) if members is None else members
+        for unit in self._members:
+            self.arrived(unit)
+
+    def arrived(self, unit: int) -> None:
+        key = -self._rank(self._queues, self._units[unit])
+        version = self._newest[unit] = self._newest[unit] + 1
+        if key == inf:
+            return
+        heappush(self._heap, (key, unit, version))
+        # Stale entries are at most a constant factor of the live ones, so a call stays O(log units).
+        if len(self._heap) > 64 + 8 * len(self._newest):
+            self._heap = [entry for entry in self._heap if entry[2] == self._newest[entry[1]]]
+            heapify(self._heap)
+
+    def changed(self, unit: int) -> None:
+        if not self._components.busy[self._components.of[unit]]:
+            self.arrived(unit)
+
+    def next(self, now: float) -> Grant | None:
+        heap, components, newest = self._heap, self._components, self._newest
+        while heap:
+            _, unit, version = heappop(heap)
+            if version != newest[unit]:
+                continue
+            component = components.of[unit]
+            if components.busy[component]:
+                components.parked[component].append(unit)
+                continue
+            newest[unit] += 1
+            components.busy[component] = True
+            return self._grants[unit]
+        return None
+
+    def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
+        components = self._components
+        component = components.of[unit]
+        components.busy[component] = False
+        parked = set(components.parked[component])
+        components.parked[component].clear()
+        for waiting in parked | {unit}:
+            self.arrived(waiting)
+
+    def refresh(self, view: View, now: float) -> None:
+        """Nothing to do: the ranks are live."""
+
+
+def oldest(queues: Queues, unit: Unit) -> float:
+    """Minus the arrival time of the unit's oldest row (−inf when it has none)."""
+    return -min([queues.oldest[e] for e in unit.entries])
+
+
+def length(queues: Queues, unit: Unit) -> float:
+    """The rows that wait for the unit (−inf when there are none)."""
+    return sum([queues.rows[e] for e in unit.entries]) or -inf
+
+
+class TurnSelector(Selector):
+    """Units take turns in the order in which they became ready; nobody starves."""
+
+    def __init__(
+        self,
+        view: View,
+        units: Units,
+        members: Sequence[int] | None,
+        rows: float = inf,
+        seconds: Callable[[View, Units], Sequence[float]] | None = None,
+    ) -> None:
+        self._units = units
+        self._limit = rows
+        self._seconds = seconds
+        self._rows = view.queues.rows
+        self._entries = [unit.entries for unit in units.units]
+        self._components = _Components(units)
+        self._waiting = [False] * len(units)
+        self._turn: list[tuple[int, int]] = []
+        self._count = 0
+        self._members = range(len(units)) if members is None else members
+        self.refresh(view, 0.0)
+        for unit in self._members:
+            self.arrived(unit)
+
+    def arrived(self, unit: int) -> None:
+        if self._waiting[unit]:
+            return
+        rows = self._rows
+        if any(rows[e] > 0 for e in self._entries[unit]):
+            self._waiting[unit] = True
+            self._count += 1
+            heappush(self._turn, (self._count, unit))
+
+    def next(self, now: float) -> Grant | None:
+        components = self._components
+        while self._turn:
+            turn, unit = heappop(self._turn)
+            component = components.of[unit]
+            if components.busy[component]:
+                components.parked[component].append(turn)
+                components.parked[component].append(unit)
+                continue
+            self._waiting[unit] = False
+            if any(self._rows[e] > 0 for e in self._entries[unit]):
+                components.busy[component] = True
+                return self._grants[unit]
+        return None
+
+    def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
+        components = self._components
+        component = components.of[unit]
+        components.busy[component] = False
+        parked = components.parked[component]
+        # A unit that had to wait for its component keeps its place in the round.
+        for turn, waiting in zip(parked[::2], parked[1::2], strict=True):
+            heappush(self._turn, (turn, waiting))
+        parked.clear()
+        self.arrived(unit)
+
+    def refresh(self, view: View, now: float) -> None:
+        seconds = self._seconds(view, self._units) if self._seconds else [inf] * len(self._units)
+        self._grants = [Grant(u.id, self._limit, seconds[u.id]) for u in self._units.units]

@@ -1,0 +1,122 @@
+"""One policy at work on one view: what the runtime and the simulator share of the grant loop."""
+
+from __future__ import annotations
+
+from headgate.scheduling.cut import Cut, Units
+from headgate.scheduling.policy import Grant, Policy, Selector
+from headgate.scheduling.view import View
+
+
+class Scheduler:
+    """Keeps the cut, the units and the selector of a policy, and changes them while they run.
+
+    An executor's loop, in full:
+
+    1. rows come in on edge *e*: write `view.queues`, then `arrived(e, was_empty)`
+    2. `next(now)`: a grant to run, or None
+    3. when it is done: write `view.queues`, `finished(…)`, and 1. for every edge it wrote to
+    4. at `due`: settle the statistics, then `refresh(now)`
+
+    A change of cut is safe at any moment between grants: an edge that gets a queue has it at once; an edge
+    that loses its queue keeps it until the queue is empty, and is drained before anything else is granted
+    (000 §5.1.3: "all remaining elements in the queue must be entirely processed before"). So no row is lost
+    or overtaken. With several threads, a new cut waits until the grants that run are finished. So `units`
+    may change inside `next`: an executor that prepared itself for the units looks before it runs a grant.
+    """
+
+    def __init__(self, policy: Policy, view: View) -> None:
+        self.policy = policy
+        self.view = view
+        self.decisions = 0
+        self.due = policy.interval
+        self.units: Units
+        self.selector: Selector
+        self._draining: list[int] = []
+        self._pending: Cut | None = None
+        self._running: set[int] = set()
+        self._target = policy.cut(view)
+        self._install(self._target)
+
+    def arrived(self, edge: int, was_empty: bool) -> None:
+        """Rows were put into the queue of an edge."""
+        unit = self.units.of_edge[edge]
+        if was_empty:
+            self.selector.arrived(unit)
+        elif self.selector.watches_growth:
+            self.selector.changed(unit)
+
+    def next(self, now: float) -> Grant | None:
+        if self._pending is not None:
+            if self._running:
+                return None
+            self._change(self._pending)
+        if self._draining:
+            return self._drain(now)
+        grant = self.selector.next(now)
+        if grant is not None:
+            self.decisions += 1
+            self._running.add(grant.unit)
+        return grant
+
+    def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
+        self._running.discard(unit)
+        if self._draining:
+            return
+        self.selector.finished(unit, now, elapsed, rows_in, rows_out)
+
+    def refresh(self, now: float) -> None:
+        """Let the policy look at fresh statistics: it ranks again, or cuts again."""
+        self.due = now + self.policy.interval
+        if self.policy.refresh(self.view, now):
+            self.change(self.policy.cut(self.view))
+        elif not self._draining and self._pending is None:
+            self.selector.refresh(self.view, now)
+
+    def replace(self, policy: Policy, now: float) -> None:
+        """Go on with another policy."""
+        self.policy = policy
+        self.due = now + policy.interval
+        self.change(policy.cut(self.view))
+
+    def change(self, cut: Cut) -> None:
+        """Go over to another cut as soon as nothing runs, draining first what must be drained."""
+        if self._running:
+            self._pending = cut
+        else:
+            self._change(cut)
+
+    def _change(self, cut: Cut) -> None:
+        self._pending = None
+        self._target = cut
+        rows = self.view.queues.rows
+        leaving = self.units.cut.queued - cut.queued
+        full = frozenset(e for e in leaving if rows[e] > 0)
+        if full:
+            depth = {o: place for place, o in enumerate(self.view.topology.order)}
+            edges = self.view.topology.edges
+            # Upstream first (the list is taken from its end): what it pushes downstream is drained after it.
+            self._draining = sorted(full, key=lambda e: -depth[edges[e].consumer])
+            self._install(Cut(cut.queued | full, cut.together, cut.per_entry))
+        else:
+            self._draining = []
+            self._install(cut)
+
+    def _drain(self, now: float) -> Grant | None:
+        rows = self.view.queues.rows
+        if self._running:
+            return None
+        while self._draining:
+            edge = self._draining[-1]
+            if rows[edge] > 0:
+                self.decisions += 1
+                unit = self.units.of_edge[edge]
+                self._running.add(unit)
+                return Grant(unit)
+            self._draining.pop()
+        # Looks again: a stream may have refilled its queue meanwhile.
+        self._change(self._target)
+        return self.next(now)
+
+    def _install(self, cut: Cut) -> None:
+        self.units = Units.of(self.view.topology, cut)
+        self.selector = self.policy.selector(self.view, self.units)

@@ -1,0 +1,134 @@
+"""What operators cost and yield: measured continuously, with exponential decay (DESIGN §7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headgate.scheduling.errors import SchedulingError
+from headgate.scheduling.topology import Topology
+
+SMALLEST_COST = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What an operator is expected to do to one row, before anything has been measured."""
+
+    cost: float
+    selectivity: float
+    bytes_in: float = 100.0
+    bytes_out: float = 100.0
+
+
+# Seconds per row of vectorized operators, in the order of magnitude of DESIGN §1; measurements soon replace them.
+DEFAULTS: Mapping[str, Expectation] = {
+    "select": Expectation(1e-7, 0.5),
+    "project": Expectation(1e-7, 1.0),
+    "aggregate": Expectation(4e-7, 0.1),
+    "join": Expectation(1e-6, 1.0),
+    "union": Expectation(2e-8, 1.0),
+    "distinct": Expectation(4e-7, 0.5),
+    "top": Expectation(4e-7, 0.1),
+    "split": Expectation(1e-7, 0.5),
+    "udf": Expectation(1e-5, 1.0),
+}
+
+
+class Statistics:
+    """Per operator: cost (s/row), selectivity, bytes per row in and out, arrival rate (rows/s).
+
+    Read the lists directly (`cost[o]`, …). One thread writes: `observe` what was run, `arrive` what came in,
+    then `settle(now)` turns the decayed sums into estimates. A new operator starts from its kind's default,
+    which counts as `prior` rows and fades with the first measurements.
+    """
+
+    def __init__(self, topology: Topology, *, half_life: float = 10.0, prior: float = 1.0) -> None:
+        if not half_life > 0:
+            raise SchedulingError(f"half_life is {half_life}; give seconds above zero")
+        known = [DEFAULTS.get(kind, DEFAULTS["select"]) for kind in topology.kinds]
+        self.half_life = half_life
+        self.cost = [k.cost for k in known]
+        self.selectivity = [k.selectivity for k in known]
+        self.bytes_in = [k.bytes_in for k in known]
+        self.bytes_out = [k.bytes_out for k in known]
+        self.rate = [0.0] * len(known)
+        self._rows_in = [prior] * len(known)
+        self._rows_out = [prior * k.selectivity for k in known]
+        self._seconds = [prior * k.cost for k in known]
+        self._bytes_in = [prior * k.bytes_in for k in known]
+        self._bytes_out = [prior * k.selectivity * k.bytes_out for k in known]
+        self._arrived = [0.0] * len(known)
+        self._settled = 0.0
+        # The decayed length of the time observed: what `_arrived` is divided by.
+        self._watched = 0.0
+
+    def expect(
+        self,
+        operator: int,
+        *,
+        cost: float,
+        selectivity: float,
+        bytes_in: float = 100.0,
+        bytes_out: float = 100.0,
+        rate: float = 0.0,
+    ) -> None:
+        """State an operator's figures outright (from a model, or from an earlier run)."""
+        if not cost > 0:
+            raise SchedulingError(f"operator {operator} has cost {cost}; give seconds per row above zero")
+        if selectivity < 0 or bytes_in < 0 or bytes_out < 0 or rate < 0:
+            raise SchedulingError(f"operator {operator} has a negative selectivity, size or rate; give zero or more")
+        self.cost[operator] = cost
+        self.selectivity[operator] = selectivity
+        self.bytes_in[operator] = bytes_in
+        self.bytes_out[operator] = bytes_out
+        self.rate[operator] = rate
+        self._rows_in[operator] = 1.0
+        self._rows_out[operator] = selectivity
+        self._seconds[operator] = cost
+        self._bytes_in[operator] = bytes_in
+        self._bytes_out[operator] = selectivity * bytes_out
+
+    def observe(
+        self,
+        operator: int,
+        rows_in: float,
+        rows_out: float,
+        seconds: float,
+        bytes_in: float,
+        bytes_out: float,
+    ) -> None:
+        """Add what one run of an operator did."""
+        self._rows_in[operator] += rows_in
+        self._rows_out[operator] += rows_out
+        self._seconds[operator] += seconds
+        self._bytes_in[operator] += bytes_in
+        self._bytes_out[operator] += bytes_out
+
+    def arrive(self, operator: int, rows: float) -> None:
+        """Add rows that reached an operator's inputs (waiting or not)."""
+        self._arrived[operator] += rows
+
+    def settle(self, now: float) -> None:
+        """Make the estimates current, then let what they were made of fade by the time since the last call."""
+        elapsed = now - self._settled
+        if elapsed <= 0:
+            return
+        self._settled = now
+        self._watched += elapsed
+        fade = 0.5 ** (elapsed / self.half_life)
+        for o, rows in enumerate(self._rows_in):
+            if rows > 0:
+                self.cost[o] = max(self._seconds[o] / rows, SMALLEST_COST)
+                self.selectivity[o] = self._rows_out[o] / rows
+                self.bytes_in[o] = self._bytes_in[o] / rows
+            if self._rows_out[o] > 0:
+                self.bytes_out[o] = self._bytes_out[o] / self._rows_out[o]
+            self.rate[o] = self._arrived[o] / self._watched
+            self._rows_in[o] *= fade
+            self._rows_out[o] *= fade
+            self._seconds[o] *= fade
+            self._bytes_in[o] *= fade
+            self._bytes_out[o] *= fade
+            self._arrived[o] *= fade
+        self._watched *= fade

@@ -1,0 +1,75 @@
+"""What a policy sees: the topology, live statistics, the queues and the results so far, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Protocol
+
+from headgate.scheduling.statistics import Statistics
+from headgate.scheduling.topology import Topology
+
+
+class Queues:
+    """The live state of every edge's queue: `rows`, `bytes`, and `oldest` (arrival time; inf when empty).
+
+    Lists indexed by edge id. The executor writes them before it tells the selector; a policy only reads.
+    `held` is the memory of all queues together: a fork's shared copy counts once (001 §4).
+    """
+
+    __slots__ = ("bytes", "held", "oldest", "rows")
+
+    def __init__(self, edges: int) -> None:
+        self.rows: list[float] = [0.0] * edges
+        self.bytes: list[float] = [0.0] * edges
+        self.oldest: list[float] = [inf] * edges
+        self.held = 0.0
+
+
+@dataclass
+class Performance:
+    """Running totals of what the executor delivered; a learner looks at the differences between two moments.
+
+    `queued_rows` and `queued_bytes` are integrals over time (row-seconds, byte-seconds).
+    """
+
+    results: float = 0.0
+    delay: float = 0.0
+    queued_rows: float = 0.0
+    queued_bytes: float = 0.0
+
+    def copy(self) -> Performance:
+        return Performance(self.results, self.delay, self.queued_rows, self.queued_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What one waiting row will cost (s) and yield (rows or bytes freed); only a simulation knows it."""
+
+    cost: float
+    rows: float
+    bytes: float
+
+
+class Oracle(Protocol):
+    """Knows the cost of every waiting row in advance (001 §5). Only a simulation has one."""
+
+    def waiting(self, edge: int, limit: int) -> Sequence[Foreseen]:
+        """Up to `limit` rows that wait on a queued edge, oldest first."""
+        ...
+
+
+@dataclass
+class View:
+    """All a policy may know. `oracle` is None outside a simulation."""
+
+    topology: Topology
+    statistics: Statistics
+    queues: Queues
+    performance: Performance = field(default_factory=Performance)
+    oracle: Oracle | None = None
+
+    @classmethod
+    def of(cls, topology: Topology, statistics: Statistics | None = None) -> View:
+        return cls(topology, statistics or Statistics(topology), Queues(len(topology.edges)))

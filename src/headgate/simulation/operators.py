@@ -1,0 +1,212 @@
+"""Modelled operators: what a row costs and what becomes of it, without any data."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from headgate.scheduling.errors import ModelError
+from headgate.simulation.costs import Cost, cost
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a model does to one row on average, at given input rates."""
+
+    cost: float
+    selectivity: float
+
+
+class Model:
+    """A modelled operator. `start` makes the state of one run."""
+
+    bytes_out: float | None
+
+    def expected(self, rates: Sequence[float]) -> Expected:
+        """Cost and selectivity per row when the inputs (by port) have these rates."""
+        raise NotImplementedError
+
+    def start(self, random: Random) -> Running:
+        raise NotImplementedError
+
+
+class Running:
+    """The live state of a modelled operator.
+
+    `seconds` is the fixed cost of a row, or None if `draw` gives each row's own. `selectivity` is the fixed
+    number of results per row, or None if `take` computes cost and results from the operator's state.
+    """
+
+    seconds: float | None = None
+    selectivity: float | None = None
+
+    def draw(self) -> float:
+        """The cost of the next row to enter the operator's queue."""
+        raise NotImplementedError
+
+    def take(self, port: int, arrival: float, rows: float) -> tuple[float, float]:
+        """Cost (s, in addition to the drawn cost) and results of a row."""
+        raise NotImplementedError
+
+
+def _check(name: str, selectivity: float, bytes_out: float | None) -> None:
+    if selectivity < 0:
+        raise ModelError(f"{name} has selectivity {selectivity}; give zero or more")
+    if bytes_out is not None and bytes_out < 0:
+        raise ModelError(f"{name} writes rows of {bytes_out} bytes; give zero or more")
+
+
+@dataclass(frozen=True)
+class Operator(Model):
+    """A stateless operator: `cost` per row (a number: fixed), `selectivity` results per row.
+
+    `bytes_out` is the size of a result; by default that of the operator's first input.
+    """
+
+    cost: float | Cost
+    selectivity: float = 1.0
+    bytes_out: float | None = None
+
+    def __post_init__(self) -> None:
+        cost(self.cost)
+        _check("an operator", self.selectivity, self.bytes_out)
+
+    def expected(self, rates: Sequence[float]) -> Expected:
+        return Expected(cost(self.cost).mean, self.selectivity)
+
+    def start(self, random: Random) -> Running:
+        return _Stateless(self, random)
+
+
+class _Stateless(Running):
+    def __init__(self, model: Operator, random: Random) -> None:
+        drawn = cost(model.cost)
+        self.selectivity = model.selectivity
+        self.seconds = float(model.cost) if isinstance(model.cost, int | float) else None
+        self.draw = drawn.drawer(random)  # type: ignore[method-assign]
+
+
+@dataclass(frozen=True)
+class Join(Model):
+    """A symmetric window join of two inputs.
+
+    A row costs `cost` plus `probe` for each row in the opposite window (nested loops) plus `match` for each
+    result (hash join: probe = 0), and yields `selectivity` × rows in the opposite window. The window is
+    `window` seconds of arrival time, or the newest `rows` rows.
+    """
+
+    cost: float
+    selectivity: float
+    window: float | None = None
+    rows: int | None = None
+    probe: float = 0.0
+    match: float = 0.0
+    bytes_out: float | None = None
+
+    def __post_init__(self) -> None:
+        cost(self.cost)
+        _check("a join", self.selectivity, self.bytes_out)
+        if (self.window is None) == (self.rows is None):
+            raise ModelError("a join needs either a window in seconds or a window in rows")
+        if not (self.window or self.rows or 0) > 0:
+            raise ModelError("a join's window must be above zero")
+        if self.probe < 0 or self.match < 0:
+            raise ModelError("a join's cost per probe and per match must not be negative")
+
+    def expected(self, rates: Sequence[float]) -> Expected:
+        left, right = rates[0], rates[1]
+        total = left + right
+        if self.rows is not None:
+            opposite = float(self.rows)
+        elif total > 0:
+            opposite = 2 * left * right / total * (self.window or 0.0)
+        else:
+            opposite = 0.0
+        results = self.selectivity * opposite
+        return Expected(self.cost + self.probe * opposite + self.match * results, results)
+
+    def start(self, random: Random) -> Running:
+        return _Joining(self)
+
+
+class _Joining(Running):
+    def __init__(self, model: Join) -> None:
+        self._model = model
+        self.seconds = model.cost
+        self._windows: tuple[deque[tuple[float, float]], deque[tuple[float, float]]] = (deque(), deque())
+        self._sizes = [0.0, 0.0]
+
+    def take(self, port: int, arrival: float, rows: float) -> tuple[float, float]:
+        model, other = self._model, 1 - port
+        if model.window is not None:
+            self._expire(other, arrival - model.window)
+        opposite = self._sizes[other]
+        window = self._windows[port]
+        window.append((arrival, rows))
+        self._sizes[port] += rows
+        if model.rows is not None:
+            while self._sizes[port] > model.rows and len(window) > 1:
+                self._sizes[port] -= window.popleft()[1]
+        results = model.selectivity * opposite * rows
+        return model.probe * opposite * rows + model.match * results, results
+
+    def _expire(self, port: int, before: float) -> None:
+        window = self._windows[port]
+        while window and window[0][0] < before:
+            self._sizes[port] -= window.popleft()[1]
+        if not window:
+            self._sizes[port] = 0.0
+
+
+@dataclass(frozen=True)
+class Aggregate(Model):
+    """A tumbling window aggregate: `groups` results for every `rows` rows, or every `window` seconds.
+
+    A window of time is emitted by the first row after its end (that row's arrival dates the results).
+    """
+
+    cost: float | Cost
+    rows: float | None = None
+    window: float | None = None
+    groups: float = 1.0
+    bytes_out: float | None = None
+
+    def __post_init__(self) -> None:
+        cost(self.cost)
+        _check("an aggregate", self.groups, self.bytes_out)
+        if (self.window is None) == (self.rows is None):
+            raise ModelError("an aggregate needs either a window in seconds or a window in rows")
+        if not (self.window or self.rows or 0) > 0:
+            raise ModelError("an aggregate's window must be above zero")
+
+    def expected(self, rates: Sequence[float]) -> Expected:
+        seen = self.rows if self.rows is not None else sum(rates) * (self.window or 0.0)
+        return Expected(cost(self.cost).mean, min(self.groups / seen, self.groups) if seen else self.groups)
+
+    def start(self, random: Random) -> Running:
+        return _Aggregating(self, random)
+
+
+class _Aggregating(Running):
+    def __init__(self, model: Aggregate, random: Random) -> None:
+        self._model = model
+        self.seconds = float(model.cost) if isinstance(model.cost, int | float) else None
+        self.draw = cost(model.cost).drawer(random)  # type: ignore[method-assign]
+        self._seen = 0.0
+        self._end = -1.0
+
+    def take(self, port: int, arrival: float, rows: float) -> tuple[float, float]:
+        model = self._model
+        if model.rows is not None:
+            self._seen += rows
+            # A hair of tolerance: fractions like ten times 0.1 must still close the window.
+            closed = int((self._seen + 1e-9) / model.rows)
+            self._seen -= closed * model.rows
+            return 0.0, closed * model.groups
+        width = model.window or 0.0
+        closed = 1 if 0 <= self._end <= arrival else 0
+        if closed or self._end < 0:
+            self._end = (arrival // width + 1) * width
+        return 0.0, closed * model.groups

@@ -1,0 +1,82 @@
+"""What a simulation measures while it runs: results with their latencies, and queue sizes over time."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+FOLD = 400_000
+
+
+class Levels:
+    """Queue rows and bytes over time, exact, from changes reported in any order.
+
+    Changes are sorted and folded into running figures once nothing earlier can be reported any more, so a
+    long simulation needs little memory.
+    """
+
+    def __init__(self, resolution: float) -> None:
+        self.resolution = resolution
+        self.times = array("d")
+        self.rows = array("d")
+        self.bytes = array("d")
+        self._level = np.zeros(2)
+        self._area = np.zeros(2)
+        self._peak = np.zeros(2)
+        self._at = 0.0
+        self._samples: list[Floats] = []
+        self._next = 0
+
+    def fold(self, until: float) -> None:
+        """All changes before `until` have been reported: take them in."""
+        times = np.frombuffer(self.times, dtype=np.float64).copy()
+        deltas = np.stack([np.frombuffer(self.rows), np.frombuffer(self.bytes)], axis=1).copy()
+        now = times < until
+        late = ~now
+        self.times, self.rows, self.bytes = (
+            array("d", times[late]),
+            array("d", deltas[late, 0]),
+            array("d", deltas[late, 1]),
+        )
+        times, deltas = times[now], deltas[now]
+        order = np.argsort(times, kind="stable")
+        times, deltas = times[order], deltas[order]
+        levels = np.concatenate([self._level[None, :], self._level + np.cumsum(deltas, axis=0)])
+        edges = np.concatenate([[self._at], times, [max(until, self._at)]])
+        self._area += (levels * np.diff(edges)[:, None]).sum(axis=0)
+        # A level that lasts no time (a row that leaves as another comes) is no peak.
+        lasting = np.diff(edges) > 0
+        if lasting.any():
+            self._peak = np.maximum(self._peak, levels[lasting].max(axis=0))
+        last = int(np.floor(edges[-1] / self.resolution))
+        if last >= self._next:
+            moments = np.arange(self._next, last + 1) * self.resolution
+            self._samples.append(levels[np.searchsorted(times, moments, side="right")])
+            self._next = last + 1
+        self._level = levels[-1]
+        self._at = float(edges[-1])
+
+    def area(self) -> tuple[float, float]:
+        """Row-seconds and byte-seconds so far."""
+        return float(self._area[0]), float(self._area[1])
+
+    def peak(self) -> tuple[float, float]:
+        return float(self._peak[0]), float(self._peak[1])
+
+    def samples(self) -> Floats:
+        """Rows and bytes at multiples of the resolution."""
+        return np.concatenate(self._samples) if self._samples else np.zeros((0, 2))
+
+
+class Output:
+    """The results of one query: when, how late, how many rows."""
+
+    __slots__ = ("latency", "rows", "time")
+
+    def __init__(self) -> None:
+        self.time = array("d")
+        self.latency = array("d")
+        self.rows = array("d")
