@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from headgate.cli import bench, check
+from headgate.cli import bench, check, reproduce
 from headgate.cli.failures import is_users_fault
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 app.command()(check.check)
 app.command()(bench.bench)
+app.command()(reproduce.reproduce)
 
 
 def _version(wanted: bool) -> None:

@@ -1,1 +1,65 @@
-"""One module a paper: its experiments, rerun."""
+"""One module a paper: its experiments, rerun. This is the registry of what `headgate reproduce` can run.
+
+An experiment is a function `(seed) -> Outcome`. To add one, write it in its paper's module and name it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+
+from headgate.outcome import Outcome
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Where an experiment is written (`module:function`; imported when it is run) and what it reruns."""
+
+    function: str
+    about: str
+
+
+EXPERIMENTS: Mapping[str, Experiment] = {
+    "amos-example": Experiment("amos:example", "002 Tables 1, 2: three filters under FIFO and MTIQ, to the digit"),
+    "amos-delay": Experiment("amos:delay", "002 Fig. 5: AMoS asked for short tuple delay"),
+    "amos-queue": Experiment("amos:queue", "002 Fig. 6: AMoS asked for short queues"),
+    "amos-70-30": Experiment("amos:delay_70_rate_30", "002 Fig. 7: 70% tuple delay, 30% output rate"),
+    "amos-30-70": Experiment("amos:delay_30_rate_70", "002 Fig. 8: 30% tuple delay, 70% output rate"),
+    "amos-equal": Experiment("amos:equal", "002 Fig. 9: tuple delay, output rate and queue size alike"),
+    "chart-example": Experiment("chart:example", "001 §5: queues (10, 1) and (9) under greedy and MSS"),
+    "chart-forks": Experiment("chart:forks", "001 §4, Figs. 5–9: where the charts cut forks"),
+    "chart-latency": Experiment("chart:latency", "001 Fig. 12: latency by share of outliers"),
+    "chart-memory": Experiment("chart:memory", "001 Fig. 13: total buffer size by share of outliers"),
+    "mavstream-latency": Experiment("mavstream:latency", "003 Fig. 6.1: tuple latency by input rate"),
+    "mavstream-memory": Experiment("mavstream:memory", "003 Fig. 6.2: peak memory by input rate"),
+    "mavstream-throughput": Experiment("mavstream:throughput", "003 Figs. 6.3–6.6: steadiness of the output"),
+    "mavstream-burst": Experiment("mavstream:burst", "003 Fig. 6.7: memory in and after bursts"),
+    "cqc-a": Experiment("cqc:a", "004 Fig. 3: 21 queries in three classes, set A"),
+    "cqc-b": Experiment("cqc:b", "004 Figs. 4, 5: the same queries, set B"),
+    "cqc-c": Experiment("cqc:c", "004 Fig. 6: the same queries, set C"),
+    "hmts-decoupling": Experiment("hmts:decoupling", "000 Fig. 6: joins with and without queues before them"),
+    "hmts-burst": Experiment("hmts:burst", "000 Figs. 9, 10: a burst before an expensive predicate"),
+    "hmts-placement": Experiment("hmts:placement", "000 Fig. 11: where Algorithm 1 puts queues in random graphs"),
+}
+
+
+class UnknownExperiment(ValueError):
+    """No experiment has that name; the message says which is closest."""
+
+
+def known(name: str) -> str:
+    """The name itself; UnknownExperiment with a hint if there is no such experiment."""
+    if name not in EXPERIMENTS:
+        near = get_close_matches(name, EXPERIMENTS, n=1, cutoff=0.4)
+        hint = f"did you mean '{near[0]}'?" if near else "`headgate reproduce --list` names them"
+        raise UnknownExperiment(f"no experiment is called '{name}'; {hint}")
+    return name
+
+
+def run(name: str, seed: int = 1) -> Outcome:
+    """Reruns one experiment."""
+    module, function = EXPERIMENTS[known(name)].function.split(":")
+    found: Outcome = getattr(import_module(f"{__name__}.{module}"), function)(seed)
+    return found

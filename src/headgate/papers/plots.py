@@ -1,0 +1,60 @@
+"""Draws an outcome's series as a figure that a reader of the paper recognizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import fill
+
+from headgate.outcome import Outcome, Series
+
+FEW = 40
+# Distinguishable by colour-blind readers (Okabe and Ito), the last two for more than eight curves.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A800", "#7F7F7F", "#8C564B")
+MARKERS = "osD^vPX*<>"
+
+
+def draw(outcome: Outcome, folder: Path) -> Path | None:
+    """Writes `<name>.png` into the folder and gives its path; None if the outcome has nothing to draw."""
+    if not outcome.series:
+        return None
+    # The object interface and not pyplot: no display, no global state, safe in any process.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    panels = list(dict.fromkeys(series.panel for series in outcome.series))
+    figure = Figure(figsize=(9, 2.2 + 3.2 * len(panels)), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    labels = list(dict.fromkeys(series.label for series in outcome.series))
+    for place, panel in enumerate(panels, 1):
+        axes = figure.add_subplot(len(panels), 1, place)
+        _panel(axes, [s for s in outcome.series if s.panel == panel], labels)
+        axes.set_xscale(outcome.scales[0])
+        axes.set_yscale(outcome.scales[1])
+        if outcome.scales[1] == "linear" and min(min(s.y, default=0.0) for s in outcome.series) >= 0:
+            axes.set_ylim(bottom=0)
+        axes.set_xlabel(outcome.axes[0])
+        axes.set_ylabel(panel or outcome.axes[1])
+        axes.grid(alpha=0.3)
+        axes.legend(loc="best", fontsize="small")
+    verdict = "holds" if outcome.holds else "does not hold"
+    title = f"{outcome.name} ({outcome.source})\n{fill(outcome.claim, 95)}: {verdict}"
+    figure.suptitle(title, fontsize="medium")
+    path = folder / f"{outcome.name}.png"
+    figure.savefig(path)
+    return path
+
+
+def _panel(axes: object, series: Sequence[Series], labels: Sequence[str]) -> None:
+    for curve in series:
+        place = labels.index(curve.label)
+        few = len(curve.x) <= FEW
+        axes.plot(  # type: ignore[attr-defined]
+            list(curve.x),
+            list(curve.y),
+            label=curve.label,
+            color=COLOURS[place % len(COLOURS)],
+            marker=MARKERS[place % len(MARKERS)] if few else None,
+            markersize=4,
+            linewidth=1.4,
+        )
