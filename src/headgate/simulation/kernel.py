@@ -127,7 +127,9 @@ class Simulation:
         running: list[tuple[float, int, Any]] = []
         started = 0
         while True:
-            if len(running) < self._processors:
+            # Rows that arrive at the same moment are all in before a choice is made among them.
+            arriving = bool(coming) and coming[0][0] <= self._now
+            if len(running) < self._processors and not arriving:
                 if self._now >= scheduler.due:
                     self._refresh()
                 job = self._start()
