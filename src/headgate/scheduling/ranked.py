@@ -99,7 +99,8 @@ class LiveSelector(Selector):
     """Ranks that follow the queues (length, age): a heap with lazy invalidation.
 
     Every change pushes a new entry; an entry that is not its unit's newest is dropped when it surfaces.
-    `growth=False` if the rank does not depend on rows behind the oldest.
+    `growth=False` if the rank does not depend on rows behind the oldest. Ties go to the unit further upstream
+    (lower id), or, if `downstream`, to the one further downstream: a row begun is pushed through.
     """
 
     def __init__(
@@ -111,15 +112,17 @@ class LiveSelector(Selector):
         rows: float = inf,
         seconds: float = inf,
         growth: bool = True,
+        downstream: bool = False,
     ) -> None:
         self.watches_growth = growth
+        self._tie = [-unit.id if downstream else unit.id for unit in units.units]
         self._queues = view.queues
         self._units = units.units
         self._rank = rank
         self._grants = [Grant(unit.id, rows, seconds) for unit in units.units]
         self._components = _Components(units)
         self._newest = [0] * len(units)
-        self._heap: list[tuple[float, int, int]] = []
+        self._heap: list[tuple[float, int, int, int]] = []
         self._members = range(len(units)) if members is None else members
         for unit in self._members:
             self.arrived(unit)
@@ -129,10 +132,10 @@ class LiveSelector(Selector):
         version = self._newest[unit] = self._newest[unit] + 1
         if key == inf:
             return
-        heappush(self._heap, (key, unit, version))
+        heappush(self._heap, (key, self._tie[unit], unit, version))
         # Stale entries are at most a constant factor of the live ones, so a call stays O(log units).
         if len(self._heap) > 64 + 8 * len(self._newest):
-            self._heap = [entry for entry in self._heap if entry[2] == self._newest[entry[1]]]
+            self._heap = [entry for entry in self._heap if entry[3] == self._newest[entry[2]]]
             heapify(self._heap)
 
     def changed(self, unit: int) -> None:
@@ -142,7 +145,7 @@ class LiveSelector(Selector):
     def next(self, now: float) -> Grant | None:
         heap, components, newest = self._heap, self._components, self._newest
         while heap:
-            _, unit, version = heappop(heap)
+            _, _, unit, version = heappop(heap)
             if version != newest[unit]:
                 continue
             component = components.of[unit]

@@ -17,7 +17,10 @@ from headgate.scheduling.view import View
 @register()
 @dataclass
 class Fifo(Train, Policy):
-    """Pushes the oldest rows through first; a result is as old as the row it stems from."""
+    """Pushes the oldest rows through first; a result is as old as the row it stems from.
+
+    Of rows equally old, the one furthest through the plan goes first, as in 002 Table 1.
+    """
 
     name: ClassVar[str] = "fifo"
     interval: float = inf
@@ -26,4 +29,4 @@ class Fifo(Train, Policy):
         return Cut.every(view.topology)
 
     def selector(self, view: View, units: Units, members: Sequence[int] | None = None) -> Selector:
-        return LiveSelector(view, units, members, oldest, self.rows, self.quantum, growth=False)
+        return LiveSelector(view, units, members, oldest, self.rows, self.quantum, growth=False, downstream=True)
