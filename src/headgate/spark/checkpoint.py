@@ -1,0 +1,225 @@
+"""The checkpoint: bundles of Arrow parts and one small commit file an epoch, on anything `pyarrow.fs` opens.
+
+    commits/<epoch>.json     what the epoch is made of; its atomic appearance is the commit
+    parts/<epoch>-<r>.bin    the snapshot parts that are new in this epoch, written by replica r
+    outbox/<epoch>-<r>.bin   its results, until the sinks have them
+    published/<epoch>        the sinks have everything up to this epoch
+
+A part is written once and named by every later commit that still needs it. What no commit names is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+FORMAT = 1
+# Stores where a file appears whole when it is closed, so that a rename is neither needed nor atomic.
+_WHOLE_ON_CLOSE = {"s3", "gcs", "abfs"}
+
+
+class CheckpointError(ValueError):
+    """The checkpoint cannot be read or written; the message says which file and what to do."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a part lies: a file, the bytes in it, and their checksum."""
+
+    file: str
+    offset: int
+    length: int
+    crc: int
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One epoch, whole: the batches of the lanes it contains, the state after it, and its results."""
+
+    epoch: int
+    lanes: Mapping[str, int] = field(default_factory=dict)
+    manifests: tuple[Mapping[str, Any], ...] = ()
+    parts: Mapping[str, Place] = field(default_factory=dict)
+    results: tuple[tuple[str, Place], ...] = ()
+    plan: Mapping[str, Any] = field(default_factory=dict)
+
+    def text(self) -> str:
+        return json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":"))
+
+    @staticmethod
+    def parse(text: str) -> Commit:
+        found = json.loads(text)
+        if found.pop("format") != FORMAT:
+            raise CheckpointError("the checkpoint was written by another version of headgate; give a new folder")
+        return Commit(
+            epoch=found["epoch"],
+            lanes=found["lanes"],
+            manifests=tuple(found["manifests"]),
+            parts={key: Place(**place) for key, place in found["parts"].items()},
+            results=tuple((query, Place(**place)) for query, place in found["results"]),
+            plan=found["plan"],
+        )
+
+
+class Bundle:
+    """Parts on their way into one file. Give it parts, then `close`; nothing is visible before."""
+
+    def __init__(self, checkpoint: Checkpoint, file: str) -> None:
+        self._checkpoint = checkpoint
+        self._file = file
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self.places: list[tuple[str, Place]] = []
+
+    def add(self, key: str, table: pa.Table) -> None:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        data = sink.getvalue().to_pybytes()
+        self.places.append((key, Place(self._file, self._size, len(data), zlib.crc32(data))))
+        self._chunks.append(data)
+        self._size += len(data)
+
+    def close(self) -> None:
+        """Writes the file, if there is anything to write."""
+        if self._chunks:
+            self._checkpoint.write(self._file, b"".join(self._chunks))
+
+
+class Checkpoint:
+    """A folder that holds an engine's state. Cheap to make: workers and the driver each have their own.
+
+    One driver writes commits; workers write only bundles, under names that nobody else uses.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        try:
+            if "://" in uri:
+                self.files, self.root = fs.FileSystem.from_uri(uri)
+            else:
+                self.files, self.root = fs.LocalFileSystem(), uri
+            self.root = self.root.rstrip("/")
+            for folder in ("commits", "parts", "outbox", "published"):
+                self.files.create_dir(f"{self.root}/{folder}", recursive=True)
+        except (OSError, pa.ArrowException) as error:
+            raise CheckpointError(f"checkpoint {uri}: cannot be opened: {_reason(error)}") from error
+
+    def bundle(self, folder: str, epoch: int, replica: int) -> Bundle:
+        return Bundle(self, f"{folder}/{epoch:012d}-{replica}.bin")
+
+    def write(self, file: str, data: bytes) -> None:
+        """Makes a file appear whole or not at all."""
+        path = f"{self.root}/{file}"
+        direct = self.files.type_name in _WHOLE_ON_CLOSE
+        target = path if direct else f"{path}.tmp"
+        try:
+            with self.files.open_output_stream(target) as stream:
+                stream.write(data)
+            if not direct:
+                self.files.move(target, path)
+        except OSError as error:
+            raise CheckpointError(
+                f"checkpoint {self.uri}: {file} cannot be written: {_reason(error)}; nothing of this epoch was"
+                " committed, and it is done again when the folder can be written"
+            ) from error
+
+    def read(self, place: Place) -> pa.Table:
+        """One part. Its checksum is verified."""
+        try:
+            with self.files.open_input_file(f"{self.root}/{place.file}") as stream:
+                data = stream.read_at(place.length, place.offset)
+        except OSError as error:
+            raise CheckpointError(self._damaged(place.file, _reason(error))) from error
+        if len(data) != place.length or zlib.crc32(data) != place.crc:
+            raise CheckpointError(self._damaged(place.file, "its checksum is wrong"))
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            return reader.read_all()
+
+    def commit(self, commit: Commit) -> None:
+        """The one atomic step: from here on the epoch has happened."""
+        body = commit.text()
+        self.write(f"commits/{commit.epoch:012d}.json", f"{zlib.crc32(body.encode()):08x} {body}".encode())
+
+    def newest(self) -> Commit | None:
+        """The last epoch that was committed, or None in a new folder."""
+        names = self._names("commits", ".json")
+        return self._load(names[-1]) if names else None
+
+    def commits(self) -> list[Commit]:
+        """All commits that are still kept, oldest first."""
+        return [self._load(name) for name in self._names("commits", ".json")]
+
+    def published(self) -> int:
+        """The last epoch whose results all sinks have; -1 if none."""
+        names = self._names("published", "")
+        return int(names[-1]) if names else -1
+
+    def publish(self, epoch: int) -> None:
+        """Notes that the sinks have the results of every epoch up to this one."""
+        self.write(f"published/{epoch:012d}", b"")
+        for name in self._names("published", "")[:-1]:
+            self.files.delete_file(f"{self.root}/published/{name}")
+
+    def clean(self, keep: int = 2) -> None:
+        """Removes commits but the newest `keep` (and those not yet published), and the files none of them names."""
+        names = self._names("commits", ".json")
+        published = self.published()
+        old = [name for name in names[:-keep] if int(name.removesuffix(".json")) <= published]
+        for name in old:
+            self.files.delete_file(f"{self.root}/commits/{name}")
+        kept = [self._load(name) for name in names if name not in set(old)]
+        if not kept:
+            return
+        named = {place.file for commit in kept for place in commit.parts.values()}
+        named |= {place.file for commit in kept for _, place in commit.results if commit.epoch > published}
+        newest = kept[-1].epoch
+        for folder in ("parts", "outbox"):
+            for name in self._names(folder, ""):
+                # A file of a later epoch is being written by a worker right now.
+                if f"{folder}/{name}" not in named and int(name.split("-")[0]) <= newest:
+                    self.files.delete_file(f"{self.root}/{folder}/{name}")
+
+    def _names(self, folder: str, suffix: str) -> list[str]:
+        try:
+            found = self.files.get_file_info(fs.FileSelector(f"{self.root}/{folder}"))
+        except OSError as error:
+            raise CheckpointError(f"checkpoint {self.uri}: {folder} cannot be listed: {_reason(error)}") from error
+        return sorted(
+            info.base_name for info in found if info.base_name.endswith(suffix) and ".tmp" not in info.base_name
+        )
+
+    def _load(self, name: str) -> Commit:
+        file = f"commits/{name}"
+        try:
+            with self.files.open_input_stream(f"{self.root}/{file}") as stream:
+                text = stream.read().decode()
+            checksum, _, body = text.partition(" ")
+            if f"{zlib.crc32(body.encode()):08x}" != checksum:
+                raise ValueError("its checksum is wrong")
+            return Commit.parse(body)
+        except CheckpointError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(self._damaged(file, _reason(error))) from error
+
+    def _damaged(self, file: str, reason: str) -> str:
+        return (
+            f"checkpoint {self.uri}: {file} is damaged ({reason}); restore it from a copy, or give a new checkpoint"
+            " folder to start over from the sources"
+        )
+
+
+def unnamed(parts: Mapping[str, Place], needed: Iterable[str]) -> dict[str, Place]:
+    """The places of the parts that are still needed."""
+    return {key: parts[key] for key in needed if key in parts}
+
+
+def _reason(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

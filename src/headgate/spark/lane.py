@@ -1,0 +1,67 @@
+"""A lane: one Structured Streaming query that brings the rows of one or more streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headgate.spark.packing import Packing
+
+
+class Lane:
+    """Reads the union of its streams, laid into slots, and hands every micro-batch to `deliver`.
+
+    `deliver(lane, batch_id, frame)` runs on a thread of Spark's; when it returns, Spark counts the batch as done,
+    and when it raises, the lane stops and `failure` tells why.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        frames: Mapping[str, Any],
+        packing: Packing,
+        deliver: Callable[[Lane, int, Any], None],
+        checkpoint: str,
+    ) -> None:
+        self.name = name
+        self.packing = packing
+        self._frames = dict(frames)
+        self._deliver = deliver
+        self._checkpoint = checkpoint
+        self._query: Any = None
+
+    def start(self, *, once: bool) -> None:
+        """Begins to read; with `once`, all that is there now, and then ends."""
+        parts = [frame.selectExpr(*self.packing.select(stream)) for stream, frame in self._frames.items()]
+        union = parts[0]
+        for part in parts[1:]:
+            union = union.unionByName(part)
+        writer = union.writeStream.queryName(f"headgate-{self.name}").option("checkpointLocation", self._checkpoint)
+        writer = writer.foreachBatch(lambda frame, batch: self._deliver(self, int(batch), frame))
+        writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
+        self._query = writer.start()
+
+    @property
+    def active(self) -> bool:
+        return self._query is not None and bool(self._query.isActive)
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why it stopped by itself, or None."""
+        return self._query.exception() if self._query is not None else None
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Waits for the end; True if it has ended, False when the time is over."""
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            if seconds is None:
+                self._query.awaitTermination()
+                return True
+            return bool(self._query.awaitTermination(seconds))
+        except StreamingQueryException:
+            return True
+
+    def stop(self) -> None:
+        if self._query is not None:
+            self._query.stop()

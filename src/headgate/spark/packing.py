@@ -1,0 +1,107 @@
+"""Carries the rows of many streams in one table: columns of the same type share a slot.
+
+A union of streams needs one schema. A wide one, with a column per stream and name, would carry mostly nulls
+(27 streams of 4 columns: 108 columns). Here a stream's columns are laid into slots by type, so that 27 streams
+of the same shape need 4 columns, whatever their names are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from headgate.graph.types import STRING, sql_name
+
+TAG = "stream"
+FLAW = "flaw"
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One column of the packed table."""
+
+    name: str
+    type: pa.DataType
+
+
+class Packing:
+    """Where each column of each stream lies in the packed table.
+
+    `columns` maps a stream to its columns: (name in the worker, type, Spark SQL that computes it).
+    `flaws` maps a stream to the Spark SQL that is not null for a malformed row and says what is wrong with it.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Sequence[tuple[str, pa.DataType, str]]],
+        flaws: Mapping[str, str] | None = None,
+    ) -> None:
+        self.streams = tuple(columns)
+        self._flaws = dict(flaws or {})
+        self._tags = {name: number for number, name in enumerate(self.streams)}
+        by_type: dict[pa.DataType, int] = {}
+        for parts in columns.values():
+            used: dict[pa.DataType, int] = {}
+            for _, type_, _ in parts:
+                used[type_] = used.get(type_, 0) + 1
+            for type_, count in used.items():
+                by_type[type_] = max(count, by_type.get(type_, 0))
+        ordered = sorted(by_type.items(), key=lambda item: str(item[0]))
+        self.slots = tuple(Slot(f"t{t}_{n}", type_) for t, (type_, count) in enumerate(ordered) for n in range(count))
+        place = {slot.name: index for index, slot in enumerate(self.slots)}
+        kind = {type_: t for t, (type_, _) in enumerate(ordered)}
+        self._places: dict[str, list[int]] = {}
+        self._names: dict[str, list[str]] = {}
+        self._sql: dict[str, dict[int, str]] = {}
+        for stream, parts in columns.items():
+            used = {}
+            places: list[int] = []
+            for _, type_, _ in parts:
+                number = used[type_] = used.get(type_, -1) + 1
+                places.append(place[f"t{kind[type_]}_{number}"])
+            self._places[stream] = places
+            self._names[stream] = [name for name, _, _ in parts]
+            self._sql[stream] = {index: part[2] for index, part in zip(places, parts, strict=True)}
+
+    def select(self, stream: str) -> list[str]:
+        """The `selectExpr` that lays a stream's rows into the slots.
+
+        >>> Packing({"a": [("x", pa.int32(), "x + 1")]}).select("a")
+        ['CAST(0 AS SMALLINT) AS stream', 'CAST(x + 1 AS INT) AS t0_0']
+        """
+        sql = self._sql[stream]
+        chosen = [f"CAST({self._tags[stream]} AS SMALLINT) AS {TAG}"]
+        for index, slot in enumerate(self.slots):
+            chosen.append(f"CAST({sql.get(index, 'NULL')} AS {sql_name(slot.type)}) AS {slot.name}")
+        if self._flaws:
+            chosen.append(f"CAST({self._flaws.get(stream, 'NULL')} AS {sql_name(STRING)}) AS {FLAW}")
+        return chosen
+
+    def unpack(self, packed: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch, pa.StringArray | None]]:
+        """The rows of each stream in a packed batch, in order: (stream, its columns, what is wrong with each row).
+
+        The last is None where no stream of this packing can have malformed rows.
+        """
+        if not packed.num_rows:
+            return
+        tags = packed.column(0).to_numpy(zero_copy_only=False)
+        edges = np.flatnonzero(np.diff(tags)) + 1
+        starts = [0, *edges.tolist(), packed.num_rows]
+        for begin, end in pairwise(starts):
+            stream = self.streams[int(tags[begin])]
+            part = packed.slice(begin, end - begin)
+            arrays = [part.column(index + 1) for index in self._places[stream]]
+            rows = pa.RecordBatch.from_arrays(arrays, names=self._names[stream])
+            if not arrays:
+                rows = _bare(part.num_rows)
+            yield stream, rows, part.column(part.num_columns - 1) if self._flaws else None
+
+
+def _bare(rows: int) -> pa.RecordBatch:
+    """Rows without columns, as `SELECT count(*)` needs them."""
+    struct = pa.StructArray.from_arrays([], fields=[], mask=pa.array(np.zeros(rows, dtype=bool)))
+    return pa.RecordBatch.from_struct_array(struct)
