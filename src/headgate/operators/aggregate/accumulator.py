@@ -1,0 +1,37 @@
+"""The state of one aggregate function, as columns: made from rows, merged, and turned into the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
+
+import pyarrow as pa
+
+from headgate.graph.expressions import Expr
+from headgate.operators.aggregate.grouping import Groups, Rounds
+
+
+class Accumulator(Protocol):
+    """One aggregate function of one query.
+
+    `inputs` are evaluated on each row; `types` are the columns of the state, one row of them a group. States of
+    the same group can be merged in any order and grouping. `needs_ids`: it reads `Groups.ids` or asks for a
+    second round. `needs_order`: its last input is the number of the row in order of arrival, which the operator adds.
+    """
+
+    needs_ids: ClassVar[bool]
+    needs_order: ClassVar[bool]
+    inputs: tuple[Expr, ...]
+    types: tuple[pa.DataType, ...]
+
+    def partial(self, inputs: Sequence[pa.Array], groups: Groups) -> Rounds:
+        """The state of each group of rows."""
+        ...
+
+    def merge(self, state: Sequence[pa.Array], groups: Groups) -> Rounds:
+        """The state of each group of states."""
+        ...
+
+    def result(self, state: Sequence[pa.Array]) -> pa.Array:
+        """The value of the function, one a state."""
+        ...

@@ -1,0 +1,63 @@
+"""The aggregate functions of one operator together: their inputs, their states side by side, their results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from headgate.graph.expressions import Expr
+from headgate.graph.operators import AggregateCall
+from headgate.operators.aggregate.functions import accumulator, unique
+from headgate.operators.aggregate.grouping import Groups
+
+
+class Calls:
+    """`exprs` are the inputs of all functions, each once; `types` the columns of all states."""
+
+    def __init__(self, calls: Sequence[AggregateCall]) -> None:
+        self._accumulators = [accumulator(call) for call in calls]
+        self.exprs: list[Expr]
+        self.exprs, self._places = unique([e for acc in self._accumulators for e in acc.inputs])
+        self.types = [t for acc in self._accumulators for t in acc.types]
+        self.needs_order = any(acc.needs_order for acc in self._accumulators)
+        self._needs_ids = any(acc.needs_ids for acc in self._accumulators)
+
+    def partial(
+        self, keys: Sequence[pa.Array], inputs: Sequence[pa.Array], rows: int
+    ) -> tuple[list[pa.Array], list[pa.Array]]:
+        """Groups rows: the keys and the state of each group. With `needs_order` the last input is the row number."""
+        groups = Groups(keys, rows)
+        programs = []
+        place = 0
+        for acc in self._accumulators:
+            own = [inputs[p] for p in self._places[place : place + len(acc.inputs)]]
+            place += len(acc.inputs)
+            programs.append(acc.partial([*own, inputs[-1]] if acc.needs_order else own, groups))
+        found, states = groups.reduce(programs, self._needs_ids)
+        return found, [self._typed(column, at) for at, column in enumerate(c for state in states for c in state)]
+
+    def merge(
+        self, keys: Sequence[pa.Array], states: Sequence[pa.Array], rows: int
+    ) -> tuple[list[pa.Array], list[pa.Array]]:
+        """Groups states: the keys and the merged state of each group."""
+        groups = Groups(keys, rows)
+        programs = []
+        place = 0
+        for acc in self._accumulators:
+            programs.append(acc.merge(states[place : place + len(acc.types)], groups))
+            place += len(acc.types)
+        found, merged = groups.reduce(programs, self._needs_ids)
+        return found, [self._typed(column, at) for at, column in enumerate(c for state in merged for c in state)]
+
+    def results(self, states: Sequence[pa.Array]) -> list[pa.Array]:
+        """The value of each function, one a state."""
+        values = []
+        place = 0
+        for acc in self._accumulators:
+            values.append(acc.result(states[place : place + len(acc.types)]))
+            place += len(acc.types)
+        return values
+
+    def _typed(self, column: pa.Array, at: int) -> pa.Array:
+        return column if column.type == self.types[at] else column.cast(self.types[at])

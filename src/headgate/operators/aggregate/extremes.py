@@ -1,0 +1,110 @@
+"""min, max, bool_and, bool_or; and the values found at an extreme: min_by, max_by, first, last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headgate.graph.expressions import Expr
+from headgate.operators.aggregate.grouping import Groups, Reduction, Rounds
+from headgate.operators.keys import ordered, unordered
+
+
+class Extreme:
+    """The smallest or largest value that is not null. NaN is larger than any number, as in Spark."""
+
+    needs_ids = False
+    needs_order = False
+
+    def __init__(self, inputs: tuple[Expr, ...], how: str) -> None:
+        self.inputs = inputs
+        self._type = inputs[0].type
+        self._how = how
+        self.types = (ordered(pa.array([], self._type)).type,)
+
+    def partial(self, inputs: Sequence[pa.Array], groups: Groups) -> Rounds:
+        return (yield [Reduction(ordered(inputs[0]), self._how)])
+
+    def merge(self, state: Sequence[pa.Array], groups: Groups) -> Rounds:
+        return (yield [Reduction(state[0], self._how)])
+
+    def result(self, state: Sequence[pa.Array]) -> pa.Array:
+        return unordered(state[0], self._type)
+
+
+class ExtremeBy:
+    """The value of one column in the row where another is smallest or largest (nulls of the other do not count)."""
+
+    needs_ids = False
+    needs_order = False
+
+    def __init__(self, inputs: tuple[Expr, ...], how: str) -> None:
+        self.inputs = inputs
+        self._how = how
+        self.types = (inputs[0].type, ordered(pa.array([], inputs[1].type)).type)
+
+    def partial(self, inputs: Sequence[pa.Array], groups: Groups) -> Rounds:
+        return (yield from self._picked(inputs[0], ordered(inputs[1])))
+
+    def merge(self, state: Sequence[pa.Array], groups: Groups) -> Rounds:
+        return (yield from self._picked(state[0], state[1]))
+
+    def _picked(self, values: pa.Array, by: pa.Array) -> Rounds:
+        # The rank and the place in one integer: the extreme of it names the row, and ties go to the first row.
+        size = max(len(by), 1)
+        ranks = pc.rank(by, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+        places = np.arange(len(by))
+        names = ranks * size + (places if self._how == "min" else size - 1 - places)
+        (best,) = yield [Reduction(pa.array(names, mask=_nulls(by)), self._how)]
+        rest = pc.fill_null(best, 0).to_numpy() % size
+        chosen = pa.array(rest if self._how == "min" else size - 1 - rest, mask=_nulls(best))
+        return [values.take(chosen), by.take(chosen)]
+
+    def result(self, state: Sequence[pa.Array]) -> pa.Array:
+        return state[0]
+
+
+class AtEnd:
+    """first, last, any_value: the value that arrived first or last. Inputs: value, whether it counts, row number."""
+
+    needs_ids = False
+    needs_order = True
+
+    def __init__(self, inputs: tuple[Expr, ...], how: str, ignore_nulls: bool) -> None:
+        self.inputs = inputs
+        self._how = how
+        self._ignore_nulls = ignore_nulls
+        self.types = (inputs[0].type, pa.int64())
+
+    def partial(self, inputs: Sequence[pa.Array], groups: Groups) -> Rounds:
+        value, order = inputs[0], inputs[-1]
+        counts = inputs[1] if len(inputs) == 3 else None
+        if self._ignore_nulls:
+            counts = pc.is_valid(value) if counts is None else pc.and_kleene(counts, pc.is_valid(value))
+        if counts is not None:
+            order = pc.if_else(counts, order, pa.scalar(None, pa.int64()))
+        return (yield from self._picked(value, order))
+
+    def merge(self, state: Sequence[pa.Array], groups: Groups) -> Rounds:
+        return (yield from self._picked(state[0], state[1]))
+
+    def _picked(self, values: pa.Array, order: pa.Array) -> Rounds:
+        (best,) = yield [Reduction(order, self._how)]
+        # Row numbers are unique, so the place of the one that was found is where it stands among all, sorted.
+        numbers = pc.fill_null(order, -1).to_numpy()
+        by_number = np.argsort(numbers, kind="stable")
+        at = np.searchsorted(numbers[by_number], pc.fill_null(best, -1).to_numpy())
+        chosen = pa.array(by_number[np.minimum(at, len(by_number) - 1)], mask=_nulls(best))
+        return [values.take(chosen), best]
+
+    def result(self, state: Sequence[pa.Array]) -> pa.Array:
+        return state[0]
+
+
+def _nulls(column: pa.Array) -> np.ndarray | None:
+    if not column.null_count:
+        return None
+    return np.asarray(pc.is_null(column).to_numpy(zero_copy_only=False))

@@ -1,0 +1,138 @@
+"""Variance, standard deviation, skewness, kurtosis, covariance and correlation by central moments.
+
+States are (count, means, sums of powers of the distances from the mean) and merge by the pairwise update of Chan,
+Golub and LeVeque (1979), so that no difference of large sums is ever taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headgate.graph.expressions import Expr
+from headgate.operators.aggregate.grouping import Groups, Rounds, count, total
+
+Floats = npt.NDArray[np.float64]
+
+
+class Moments:
+    """One input: its count, mean and central moments up to `degree`, not divided by the count."""
+
+    needs_ids = True
+    needs_order = False
+
+    def __init__(self, inputs: tuple[Expr, ...], name: str) -> None:
+        self.inputs = inputs
+        self._name = name
+        self._degree = {"skewness": 3, "kurtosis": 4}.get(name, 2)
+        self.types = (pa.int64(),) + (pa.float64(),) * self._degree
+
+    def partial(self, inputs: Sequence[pa.Array], groups: Groups) -> Rounds:
+        values = inputs[0].cast(pa.float64())
+        counts, sums = yield [count(values), total(values)]
+        mean = _ratio(sums, counts)
+        away = pc.subtract(values, groups.spread(pa.array(mean)))
+        powers = yield [total(_power(away, degree)) for degree in range(2, self._degree + 1)]
+        return [counts, pa.array(mean), *(_zeroed(p) for p in powers)]
+
+    def merge(self, state: Sequence[pa.Array], groups: Groups) -> Rounds:
+        n, means = state[0], state[1]
+        weighted = pc.multiply(pc.cast(n, pa.float64()), means)
+        counts, sums = yield [total(n), total(weighted)]
+        mean = _ratio(sums, counts)
+        weight = n.to_numpy().astype(np.float64)
+        away = means.to_numpy(zero_copy_only=False) - mean[groups.ids]
+        away = np.where(weight > 0, away, 0.0)
+        m = [column.to_numpy(zero_copy_only=False) for column in state[2:]]
+        shifted = [m[0] + weight * away**2]
+        if self._degree > 2:
+            shifted.append(m[1] + 3 * away * m[0] + weight * away**3)
+        if self._degree > 3:
+            shifted.append(m[2] + 4 * away * m[1] + 6 * away**2 * m[0] + weight * away**4)
+        sums_of_powers = yield [total(pa.array(column)) for column in shifted]
+        return [counts, pa.array(mean), *sums_of_powers]
+
+    def result(self, state: Sequence[pa.Array]) -> pa.Array:
+        n = state[0].to_numpy().astype(np.float64)
+        m2, *more = (column.to_numpy(zero_copy_only=False) for column in state[2:])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self._name in ("skewness", "kurtosis"):
+                if self._name == "skewness":
+                    value = np.sqrt(n) * more[0] / np.sqrt(m2**3)
+                else:
+                    value = n * more[1] / (m2 * m2) - 3.0
+                return pa.array(value, mask=(n == 0) | (m2 == 0))
+            sample = self._name.endswith("_samp")
+            value = m2 / (n - 1 if sample else n)
+            if self._name.startswith("stddev"):
+                value = np.sqrt(value)
+        return pa.array(value, mask=n <= (1 if sample else 0))
+
+
+class CoMoments:
+    """Two inputs: covariance and correlation over the rows in which neither is null."""
+
+    needs_ids = True
+    needs_order = False
+
+    def __init__(self, inputs: tuple[Expr, ...], name: str) -> None:
+        self.inputs = inputs
+        self._name = name
+        self.types = (pa.int64(),) + (pa.float64(),) * 5
+
+    def partial(self, inputs: Sequence[pa.Array], groups: Groups) -> Rounds:
+        both = pc.and_(pc.is_valid(inputs[0]), pc.is_valid(inputs[1]))
+        nothing = pa.scalar(None, pa.float64())
+        x, y = (pc.if_else(both, values.cast(pa.float64()), nothing) for values in inputs)
+        counts, sum_x, sum_y = yield [count(x), total(x), total(y)]
+        mean_x, mean_y = _ratio(sum_x, counts), _ratio(sum_y, counts)
+        dx = pc.subtract(x, groups.spread(pa.array(mean_x)))
+        dy = pc.subtract(y, groups.spread(pa.array(mean_y)))
+        sums = yield [total(pc.multiply(a, b)) for a, b in ((dx, dy), (dx, dx), (dy, dy))]
+        return [counts, pa.array(mean_x), pa.array(mean_y), *(_zeroed(s) for s in sums)]
+
+    def merge(self, state: Sequence[pa.Array], groups: Groups) -> Rounds:
+        n, x, y = state[:3]
+        wide = n.cast(pa.float64())
+        counts, sum_x, sum_y = yield [total(n), total(pc.multiply(wide, x)), total(pc.multiply(wide, y))]
+        mean_x, mean_y = _ratio(sum_x, counts), _ratio(sum_y, counts)
+        weight = wide.to_numpy()
+        dx = np.where(weight > 0, x.to_numpy(zero_copy_only=False) - mean_x[groups.ids], 0.0)
+        dy = np.where(weight > 0, y.to_numpy(zero_copy_only=False) - mean_y[groups.ids], 0.0)
+        moved = [
+            column.to_numpy(zero_copy_only=False) + weight * a * b
+            for column, a, b in zip(state[3:], (dx, dx, dy), (dy, dx, dy), strict=True)
+        ]
+        sums = yield [total(pa.array(column)) for column in moved]
+        return [counts, pa.array(mean_x), pa.array(mean_y), *sums]
+
+    def result(self, state: Sequence[pa.Array]) -> pa.Array:
+        n = state[0].to_numpy().astype(np.float64)
+        xy, xx, yy = (column.to_numpy(zero_copy_only=False) for column in state[3:])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self._name == "corr":
+                # As in Spark: of one pair there is no correlation; no spread gives NaN or, for one row, null.
+                return pa.array(xy / np.sqrt(xx * yy), mask=n <= 1)
+            sample = self._name == "covar_samp"
+            return pa.array(xy / (n - 1 if sample else n), mask=n <= (1 if sample else 0))
+
+
+def _ratio(sums: pa.Array, counts: pa.Array) -> Floats:
+    """The mean of each group; 0 where the group has no value."""
+    values = pc.fill_null(sums, 0.0).to_numpy()
+    return np.asarray(values / np.maximum(counts.to_numpy(), 1), np.float64)
+
+
+def _power(values: pa.Array, degree: int) -> pa.Array:
+    power = values
+    for _ in range(degree - 1):
+        power = pc.multiply(power, values)
+    return power
+
+
+def _zeroed(values: pa.Array) -> pa.Array:
+    return pc.fill_null(values, 0.0)

@@ -1,0 +1,35 @@
+"""What an aggregate puts out: results under the names of its schema, through HAVING."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from headgate.graph.operators import Aggregate
+from headgate.operators.batch import Arrival, Batch
+from headgate.operators.columns import record
+from headgate.operators.evaluate import select
+
+
+class Output:
+    """Makes batches of results. They count as arrived when the newest rows did, which completed them."""
+
+    def __init__(self, node: Aggregate) -> None:
+        self._names = node.schema.names
+        self._having = () if node.having is None else (node.having,)
+        self.newest = 0.0
+
+    def arrived(self, arrival: Arrival) -> None:
+        if arrival.count:
+            self.newest = max(self.newest, arrival.total / arrival.count)
+
+    def batch(self, columns: Sequence[pa.Array], rows: int) -> list[Batch]:
+        """Results as a batch, or none if nothing passes HAVING."""
+        if not rows:
+            return []
+        made = record(columns[: len(self._names)], self._names[: len(columns)], rows)
+        batch = Batch(made, Arrival.at(self.newest, rows))
+        if self._having:
+            batch = select(batch, self._having).taken()
+        return [batch] if batch.rows.num_rows else []

@@ -1,0 +1,68 @@
+"""Taking part of a batch: only the columns that are needed, only the rows that are selected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from headgate.graph.expressions import Column, Expr, Foreign
+from headgate.graph.types import Schema
+from headgate.operators.batch import Arrival, Batch
+
+
+class Needed:
+    """Expressions over a wide input, made ready to run over just the columns that they read.
+
+    A selection that is pending is carried out on those columns alone.
+    """
+
+    def __init__(self, exprs: Sequence[Expr], also: Iterable[int] = ()) -> None:
+        parts = [part for expr in exprs for part in expr.walk()]
+        read = {part.index for part in parts if isinstance(part, Column)} | set(also)
+        self._positions = sorted(read)
+        self._foreign = sorted({part.key for part in parts if isinstance(part, Foreign)})
+        self._moved = {old: new for new, old in enumerate(self._positions)}
+        self.exprs = tuple(expr.moved(self._moved) for expr in exprs)
+
+    def position(self, column: int) -> int:
+        """Where a column of the input stands in what `taken` gives."""
+        return self._moved[column]
+
+    def taken(self, batch: Batch) -> Batch:
+        """The selected rows with the needed columns."""
+        if batch.mask is None:
+            return Batch(self._narrow(batch.rows), batch.arrival, batch.watermark)
+        return Batch(self._narrow(batch.rows), batch.arrival, batch.watermark, batch.mask).taken()
+
+    def _narrow(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        if not self._foreign:
+            return rows.select(self._positions)
+        extra = [rows.schema.get_field_index(key) for key in self._foreign]
+        return rows.select([*self._positions, *extra])
+
+
+def renamed(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """The first columns of a batch under the names of a schema; what stands behind them is left out."""
+    arrays = [rows.column(index) for index in range(len(schema))]
+    return record(arrays, schema.names, rows.num_rows)
+
+
+def record(arrays: Sequence[pa.Array], names: Sequence[str], rows: int) -> pa.RecordBatch:
+    """A record batch of arrays, also when there are no columns but rows."""
+    if arrays:
+        return pa.RecordBatch.from_arrays(list(arrays), names=list(names))
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+
+
+def part_of(arrival: Arrival, rows: int) -> Arrival:
+    """The arrival of some of the rows of a batch: the mean is kept, the count is theirs."""
+    share = rows / arrival.count if arrival.count else 0.0
+    return Arrival(rows, arrival.total * share, arrival.first)
+
+
+def array_of(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    if isinstance(column, pa.ChunkedArray):
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return column

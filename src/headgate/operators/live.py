@@ -1,0 +1,39 @@
+"""Gives each node of the graph the object that does its work."""
+
+from __future__ import annotations
+
+from headgate.graph import operators as graph
+from headgate.operators.aggregate.windowed import LiveWindowed
+from headgate.operators.contract import LiveOperator
+from headgate.operators.expand import LiveExpand
+from headgate.operators.project import LiveProject
+from headgate.operators.select import LiveSelect
+from headgate.operators.settings import Settings
+from headgate.operators.source import LiveSource
+from headgate.operators.split import LiveSplit
+from headgate.operators.union import LiveUnion
+
+
+def live(node: graph.Operator, settings: Settings) -> LiveOperator:
+    """A new live operator without state for a node. Raises ValueError where the node asks for what there is not."""
+    match node:
+        case graph.Source():
+            return LiveSource()
+        case graph.Select():
+            return LiveSelect(node)
+        case graph.Project():
+            return LiveProject(node)
+        case graph.Expand():
+            return LiveExpand(node)
+        case graph.Split():
+            return LiveSplit(node)
+        case graph.Union():
+            return LiveUnion(node)
+        case graph.Aggregate():
+            return _aggregate(node)
+        case _:
+            raise ValueError(f"no live operator does what {node.kind} asks for")
+
+
+def _aggregate(node: graph.Aggregate) -> LiveOperator:
+    return LiveWindowed(node)

@@ -1,0 +1,34 @@
+"""Computes new columns from each row."""
+
+from __future__ import annotations
+
+from headgate.graph.expressions import Column
+from headgate.graph.operators import Project
+from headgate.operators.batch import Batch
+from headgate.operators.columns import Needed, record
+from headgate.operators.evaluate import evaluate
+from headgate.operators.stateless import Stateless
+
+
+class LiveProject(Stateless):
+    """A projection. Plain columns are passed on under the pending selection, without a copy.
+
+    Where something is computed, the selection is carried out first, on the columns that are read and no others:
+    an expression never sees a row that was filtered out.
+    """
+
+    def __init__(self, node: Project) -> None:
+        self._exprs = node.exprs
+        self._names = node.schema.names
+        self._plain = all(isinstance(e, Column) for e in node.exprs)
+        self._needed = Needed(node.exprs)
+
+    def process(self, port: int, batch: Batch) -> list[Batch]:
+        if batch.mask is None or self._plain:
+            arrays = [evaluate(e, batch) for e in self._exprs]
+            rows = record(arrays, self._names, batch.rows.num_rows)
+            return [Batch(rows, batch.arrival, batch.watermark, batch.mask)]
+        taken = self._needed.taken(batch)
+        arrays = [evaluate(e, taken) for e in self._needed.exprs]
+        rows = record(arrays, self._names, taken.rows.num_rows)
+        return [Batch(rows, taken.arrival, taken.watermark)]

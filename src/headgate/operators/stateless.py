@@ -1,0 +1,26 @@
+"""What operators without state have in common: marks pass through, there is nothing to snapshot."""
+
+from __future__ import annotations
+
+from headgate.operators.batch import Batch
+from headgate.operators.contract import Snapshot
+
+
+class Stateless:
+    """Subclasses give `process`; everything else of `LiveOperator` is the same for all of them."""
+
+    state_rows = 0
+    state_bytes = 0
+    late_rows = 0
+
+    def mark(self, port: int, watermark: int) -> tuple[list[Batch], int]:
+        return [], watermark
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        if snapshot.parts or snapshot.meta:
+            raise ValueError(
+                "an operator without state was given the state of another; is the checkpoint of this plan?"
+            )

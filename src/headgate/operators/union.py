@@ -1,0 +1,34 @@
+"""All rows of all inputs, as they come."""
+
+from __future__ import annotations
+
+from headgate.graph.operators import Union
+from headgate.operators.batch import NEVER, Batch
+from headgate.operators.columns import renamed
+from headgate.operators.contract import Snapshot
+
+
+class LiveUnion:
+    """Merges several inputs. The watermark it passes on is the lowest of its inputs'."""
+
+    state_rows = 0
+    state_bytes = 0
+    late_rows = 0
+
+    def __init__(self, node: Union) -> None:
+        self._schema = node.schema
+        self._marks = [NEVER] * len(node.parts)
+
+    def process(self, port: int, batch: Batch) -> list[Batch]:
+        rows = renamed(batch.rows, self._schema)
+        return [Batch(rows, batch.arrival, batch.watermark, batch.mask)]
+
+    def mark(self, port: int, watermark: int) -> tuple[list[Batch], int]:
+        self._marks[port] = watermark
+        return [], min(self._marks)
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(meta={"marks": list(self._marks)})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._marks = list(snapshot.meta["marks"])
