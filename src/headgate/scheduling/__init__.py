@@ -25,6 +25,9 @@ process for each stream, and a policy:
 `Simulation`: whole, random or fractional tuples, processors, switch cost, measured statistics.
 """
 
+from headgate.scheduling import amos as _amos
+from headgate.scheduling import cqc as _cqc
+from headgate.scheduling import hmts as _hmts
 from headgate.scheduling import policies as _policies
 from headgate.scheduling.cut import Cut, Unit, Units
 from headgate.scheduling.errors import ModelError, PolicyError, SchedulingError, TopologyError
@@ -61,4 +64,4 @@ __all__ = [
     "policies",
     "policy",
 ]
-del _policies
+del _amos, _cqc, _hmts, _policies

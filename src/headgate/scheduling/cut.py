@@ -19,11 +19,13 @@ class Cut:
       freed in one pass (001 §4, the fork-segment).
     - `per_entry`: every entry of a component is ranked on its own, as the leaf-to-root paths of 003 are;
       else a component is one unit however many queues it reads.
+    - `order`: edges by preference; an operator calls its consumers in this order (empty: as declared).
     """
 
     queued: frozenset[int]
     together: frozenset[frozenset[int]] = frozenset()
     per_entry: bool = False
+    order: tuple[int, ...] = ()
 
     @classmethod
     def every(cls, topology: Topology) -> Cut:

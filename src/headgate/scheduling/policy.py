@@ -60,11 +60,16 @@ class Selector(ABC):
 class Policy(ABC):
     """A cut and a rank. Holds parameters (and, if it learns, what it learned); never runs anything.
 
-    `interval` is how often (s) the executor calls `refresh`; True means: ask for the cut again.
+    `interval` is how often (s) the executor calls `refresh`; True means: ask for the cut again. A policy
+    that needs another selector although the cut is the same raises its `generation`.
     """
 
     name: ClassVar[str]
     interval: float = 1.0
+
+    @property
+    def generation(self) -> int:
+        return 0
 
     @abstractmethod
     def cut(self, view: View) -> Cut: ...

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.policy import Grant, Policy, Selector
 from headgate.scheduling.view import View
@@ -33,6 +35,7 @@ class Scheduler:
         self.selector: Selector
         self._draining: list[int] = []
         self._pending: Cut | None = None
+        self._generation = policy.generation
         self._running: set[int] = set()
         self._target = policy.cut(view)
         self._install(self._target)
@@ -68,8 +71,11 @@ class Scheduler:
         """Let the policy look at fresh statistics: it ranks again, or cuts again."""
         self.due = now + self.policy.interval
         if self.policy.refresh(self.view, now):
-            self.change(self.policy.cut(self.view))
-        elif not self._draining and self._pending is None:
+            cut = self.policy.cut(self.view)
+            if cut != self._target or self.policy.generation != self._generation:
+                self.change(cut)
+                return
+        if not self._draining and self._pending is None:
             self.selector.refresh(self.view, now)
 
     def replace(self, policy: Policy, now: float) -> None:
@@ -96,7 +102,7 @@ class Scheduler:
             edges = self.view.topology.edges
             # Upstream first (the list is taken from its end): what it pushes downstream is drained after it.
             self._draining = sorted(full, key=lambda e: -depth[edges[e].consumer])
-            self._install(Cut(cut.queued | full, cut.together, cut.per_entry))
+            self._install(replace(cut, queued=cut.queued | full))
         else:
             self._draining = []
             self._install(cut)
@@ -120,3 +126,4 @@ class Scheduler:
     def _install(self, cut: Cut) -> None:
         self.units = Units.of(self.view.topology, cut)
         self.selector = self.policy.selector(self.view, self.units)
+        self._generation = self.policy.generation

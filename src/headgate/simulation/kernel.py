@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from random import Random
 from typing import Any
@@ -30,6 +30,9 @@ TUPLES = ("whole", "random", "fractional")
 # A waiting row: when it (or the row it stems from) arrived, how many tuples it is (a fraction, or 1), what it
 # will cost per tuple if that is drawn, and the number of readers left of a fork's shared copy.
 Row = tuple[float, float, float, list[int] | None]
+Outbox = list[tuple[float, int, Row]]
+# A piece of work under way: end, unit (−1: a source's own thread), elapsed, rows in, rows out, what it wrote.
+Job = tuple[float, int, float, float, float, Outbox]
 Observer = Callable[[str, int, Row, float], None]
 
 
@@ -105,7 +108,7 @@ class Simulation:
         self._changes: list[tuple[float, str]] = []
         self._direct: list[list[tuple[int, int]]] = [[] for _ in topology.operators]
         self._queued: list[list[int]] = [[] for _ in topology.operators]
-        self._outbox: list[tuple[float, int, Row]] = []
+        self._outbox: Outbox = []
         self.scheduler = Scheduler(policy_of(policy), self.view)
         self._units: Units | None = None
         self._prepare()
@@ -148,17 +151,22 @@ class Simulation:
             queues.performance.queued_bytes += elapsed * self.view.queues.held
             self._now = moment
             if arrival <= ending:
-                number = heappop(coming)[1]
-                self._arrive(number, arrival)
-                if (following := next(sources[number], None)) is not None:
-                    heappush(coming, (following, number))
+                # All rows of one moment are there before the next decision.
+                while coming and coming[0][0] <= moment:
+                    number = coming[0][1]
+                    self._arrive(number, moment)
+                    following = next(sources[number], None)
+                    if following is None:
+                        heappop(coming)
+                    else:
+                        heapreplace(coming, (following, number))
             else:
                 self._finish(heappop(running)[2])
             if len(self._levels.times) > FOLD:
                 self._levels.fold(self._now)
         return self._result(running)
 
-    def _start(self) -> tuple[float, int, float, float, float, list[tuple[float, int, Row]]] | None:
+    def _start(self) -> Job | None:
         """Begin the next piece of work: (end, unit or −1, elapsed, rows in, rows out, results)."""
         for component, door in self._doors.items():
             # A source's thread runs its own operators; it waits only for the component itself.
@@ -169,12 +177,13 @@ class Simulation:
             self._prepare()
         return None if grant is None else self._run_grant(grant)
 
-    def _run_grant(self, grant: Grant) -> tuple[float, int, float, float, float, list[tuple[float, int, Row]]]:
+    def _run_grant(self, grant: Grant) -> Job:
         unit = self.scheduler.units.units[grant.unit]
         start = max(self._now, self._free_at.get(unit.component, 0.0)) if self._doors else self._now
         t = start + self._switch
         deadline = start + grant.seconds
-        self._outbox = outbox = []
+        outbox: Outbox = []
+        self._outbox = outbox
         taken = 0.0
         process, edges, queues = self._process, self.topology.edges, self._queues
         left = min(grant.rows, sum([len(queues[e]) for e in unit.entries]))
@@ -196,19 +205,18 @@ class Simulation:
             made += out[1]
         return t, grant.unit, t - self._now, taken, made, outbox
 
-    def _run_door(
-        self, component: int, door: deque[tuple[float, int, int, str]]
-    ) -> tuple[float, int, float, float, float, list[tuple[float, int, Row]]]:
+    def _run_door(self, component: int, door: deque[tuple[float, int, int, str]]) -> Job:
         _, operator, port, stream = door.popleft()
         self._accepted[stream].append(self._now)
-        self._outbox = outbox = []
+        outbox: Outbox = []
+        self._outbox = outbox
         model = self._running_models[operator]
         drawn = 0.0 if model.seconds is not None else model.draw()
         t = self._process(operator, port, self._now, 1.0, drawn, self._now)
         self._free_at[component] = t
         return t, -1, t - self._now, 1.0, 0.0, outbox
 
-    def _finish(self, job: tuple[float, int, float, float, float, list[tuple[float, int, Row]]]) -> None:
+    def _finish(self, job: Job) -> None:
         end, unit, elapsed, rows_in, rows_out, outbox = job
         self._spent += elapsed
         for _, edge, row in outbox:
@@ -367,7 +375,9 @@ class Simulation:
         """Get ready for new units: which edges each operator calls directly, which it writes to a queue."""
         units = self._units = self.scheduler.units
         edges = self.topology.edges
-        for operator, outs in enumerate(self.topology.outputs):
+        place = {e: i for i, e in enumerate(units.cut.order)}
+        for operator, declared in enumerate(self.topology.outputs):
+            outs = sorted(declared, key=lambda e: place.get(e, e)) if place else declared
             self._direct[operator][:] = [(edges[e].consumer, edges[e].port) for e in outs if e not in units.cut.queued]
             self._queued[operator][:] = [e for e in outs if e in units.cut.queued]
         waiting = [entry for door in self._doors.values() for entry in door]

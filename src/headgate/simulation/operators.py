@@ -94,7 +94,9 @@ class Join(Model):
 
     A row costs `cost` plus `probe` for each row in the opposite window (nested loops) plus `match` for each
     result (hash join: probe = 0), and yields `selectivity` × rows in the opposite window. The window is
-    `window` seconds of arrival time, or the newest `rows` rows.
+    `window` seconds of arrival time, or the newest `rows` rows. `tumbling`: rows meet only those that arrived
+    in the same of the consecutive windows of `window` seconds, so a run's results are the same in number
+    whichever side is processed first.
     """
 
     cost: float
@@ -104,6 +106,7 @@ class Join(Model):
     probe: float = 0.0
     match: float = 0.0
     bytes_out: float | None = None
+    tumbling: bool = False
 
     def __post_init__(self) -> None:
         cost(self.cost)
@@ -114,6 +117,8 @@ class Join(Model):
             raise ModelError("a join's window must be above zero")
         if self.probe < 0 or self.match < 0:
             raise ModelError("a join's cost per probe and per match must not be negative")
+        if self.tumbling and self.window is None:
+            raise ModelError("a tumbling join needs a window in seconds")
 
     def expected(self, rates: Sequence[float]) -> Expected:
         left, right = rates[0], rates[1]
@@ -122,13 +127,15 @@ class Join(Model):
             opposite = float(self.rows)
         elif total > 0:
             opposite = 2 * left * right / total * (self.window or 0.0)
+            # Whichever of two rows is processed later finds the other: on average half of its window has come.
+            opposite *= 0.5 if self.tumbling else 1.0
         else:
             opposite = 0.0
         results = self.selectivity * opposite
         return Expected(self.cost + self.probe * opposite + self.match * results, results)
 
     def start(self, random: Random) -> Running:
-        return _Joining(self)
+        return _TumblingJoin(self) if self.tumbling else _Joining(self)
 
 
 class _Joining(Running):
@@ -158,6 +165,23 @@ class _Joining(Running):
             self._sizes[port] -= window.popleft()[1]
         if not window:
             self._sizes[port] = 0.0
+
+
+class _TumblingJoin(Running):
+    def __init__(self, model: Join) -> None:
+        self._model = model
+        self._width = model.window or 0.0
+        self.seconds = model.cost
+        self._sizes: tuple[dict[int, float], dict[int, float]] = ({}, {})
+
+    def take(self, port: int, arrival: float, rows: float) -> tuple[float, float]:
+        model = self._model
+        window = int(arrival / self._width)
+        mine = self._sizes[port]
+        mine[window] = mine.get(window, 0.0) + rows
+        opposite = self._sizes[1 - port].get(window, 0.0)
+        results = model.selectivity * opposite * rows
+        return model.probe * opposite * rows + model.match * results, results
 
 
 @dataclass(frozen=True)

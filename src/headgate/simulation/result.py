@@ -123,7 +123,8 @@ class Result:
     def queue_series(self) -> tuple[Floats, Floats, Floats]:
         """Times, rows and bytes in the queues, at the simulation's `resolution`."""
         samples = self.levels.samples()
-        return np.arange(len(samples)) * self.levels.resolution, samples[:, 0], samples[:, 1]
+        times = np.arange(len(samples), dtype=np.float64) * self.levels.resolution
+        return times, samples[:, 0], samples[:, 1]
 
     def _chosen(self, query: str | Iterable[str] | None, cls: str | None) -> list[int]:
         known = {q.name: number for number, q in enumerate(self.topology.queries)}

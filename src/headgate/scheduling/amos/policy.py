@@ -1,0 +1,106 @@
+"""The AMoS policy: runs one candidate at a time and selects the next by what each achieved (002 §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import ClassVar
+
+from headgate.scheduling.amos.learners import LEARNERS, Learner, learner
+from headgate.scheduling.amos.scoring import OBJECTIVES, Scores, Spec
+from headgate.scheduling.cut import Cut, Units
+from headgate.scheduling.errors import PolicyError
+from headgate.scheduling.policies.chain import Chain
+from headgate.scheduling.policies.fifo import Fifo
+from headgate.scheduling.policies.most_tuples import MostTuples
+from headgate.scheduling.policies.round_robin import RoundRobin
+from headgate.scheduling.policy import Policy, Selector
+from headgate.scheduling.registry import parameter, register
+from headgate.scheduling.view import Performance, View
+
+
+def _candidates() -> tuple[Policy, ...]:
+    return (RoundRobin(), Fifo(), MostTuples(), Chain())
+
+
+@register()
+@dataclass
+class Amos(Policy):
+    """`interval` is the least time a candidate runs; first each runs once, then the learner selects.
+
+    The spec may be replaced while it runs: assign `spec`.
+    """
+
+    name: ClassVar[str] = "amos"
+    policies: tuple[Policy, ...] = parameter("policies", _candidates, "the candidates, joined by +")
+    weights: Mapping[str, float] = parameter("weights", lambda: {"delay": 1.0}, "the spec, as in delay*0.7+output*0.3")
+    learner: str = parameter("choice", "wheel", "how the next candidate is selected", tuple(LEARNERS))
+    decay: float = parameter("fraction", 0.3, "how much of an old score is kept (002 uses 0 to 0.5)")
+    interval: float = parameter("seconds", 1.0, "least time a candidate runs")
+    seed: float = parameter("number", 0, "seed of the selection")
+    history: list[tuple[float, str]] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        if not self.policies:
+            raise PolicyError("policy 'amos' needs at least one candidate")
+        self._names = [f"{number}:{p.name}" for number, p in enumerate(self.policies)]
+        self.spec = Spec.of(self.weights)
+        self._generation = 0
+        self._scores = Scores(self.decay)
+        self._learner: Learner = learner(self.learner)
+        self._random = Random(self.seed)
+        self._current = 0
+        self._untried = list(range(1, len(self.policies)))
+        self._before = Performance()
+        self._since = 0.0
+        self.history.append((0.0, self.policies[0].name))
+
+    @property
+    def current(self) -> Policy:
+        """The candidate that runs now."""
+        return self.policies[self._current]
+
+    @property
+    def generation(self) -> int:
+        return self._generation
+
+    def cut(self, view: View) -> Cut:
+        return self.current.cut(view)
+
+    def selector(self, view: View, units: Units, members: Sequence[int] | None = None) -> Selector:
+        return self.current.selector(view, units, members)
+
+    def score(self, place: int) -> float | None:
+        """A candidate's score by equation 2, or None if it has not run."""
+        return self._scores.score(self._names[place], self.spec)
+
+    def refresh(self, view: View, now: float) -> bool:
+        changed = self.current.refresh(view, now)
+        if now <= self._since:
+            return changed
+        self._score(view.performance, now - self._since)
+        self._before, self._since = view.performance.copy(), now
+        following = self._select()
+        if following == self._current:
+            return changed
+        self._current = following
+        self._generation += 1
+        self.history.append((now, self.current.name))
+        return True
+
+    def _score(self, after: Performance, seconds: float) -> None:
+        values = {
+            name: value
+            for name, objective in OBJECTIVES.items()
+            if (value := objective.measure(self._before, after, seconds)) is not None
+        }
+        name = self._names[self._current]
+        self._scores.update(name, values)
+        self._learner.learn(name, self._scores.reward(values, self.spec))
+
+    def _select(self) -> int:
+        if self._untried:
+            return self._untried.pop(0)
+        scores = {n: self._scores.score(n, self.spec) or 0.0 for n in self._names}
+        return self._names.index(self._learner.choose(scores, self._random))

@@ -1,0 +1,97 @@
+"""The third level of HMTS: which thread runs next, by priority and age, so that none starves (000 §4.2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+
+from headgate.scheduling.cut import Units
+from headgate.scheduling.policy import Grant, Policy, Selector
+from headgate.scheduling.view import View
+
+
+class ThreadSelector(Selector):
+    """A partition is a thread: it runs one unit at a time, chosen by its own policy.
+
+    A waiting thread's priority rises by `aging` a second, so it is p + a·(now − since): the order of two
+    waiting threads never changes, and a heap by p − a·since suffices.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        units: Units,
+        partitions: Sequence[tuple[Sequence[int], Policy, float]],
+        aging: float,
+    ) -> None:
+        self._rows = view.queues.rows
+        self._entries = [unit.entries for unit in units.units]
+        self._thread_of: dict[int, int] = {}
+        self._inner: list[Selector] = []
+        self.priorities: list[float] = []
+        for number, (members, policy, priority) in enumerate(partitions):
+            self._inner.append(policy.selector(view, units, members))
+            self.priorities.append(priority)
+            for unit in members:
+                self._thread_of[unit] = number
+        self.watches_growth = any(inner.watches_growth for inner in self._inner)
+        self._aging = aging
+        self._ready: list[set[int]] = [set() for _ in partitions]
+        self._running = [False] * len(partitions)
+        self._waiting = [False] * len(partitions)
+        self._heap: list[tuple[float, int]] = []
+        self._now = 0.0
+        for unit in self._thread_of:
+            self._mark(unit)
+
+    def prioritize(self, thread: int, priority: float) -> None:
+        """Change a thread's priority while it runs."""
+        change = priority - self.priorities[thread]
+        self.priorities[thread] = priority
+        self._heap = [(key - change if t == thread else key, t) for key, t in self._heap]
+        heapify(self._heap)
+
+    def arrived(self, unit: int) -> None:
+        self._mark(unit)
+        self._inner[self._thread_of[unit]].arrived(unit)
+
+    def changed(self, unit: int) -> None:
+        self._inner[self._thread_of[unit]].changed(unit)
+
+    def next(self, now: float) -> Grant | None:
+        self._now = now
+        while self._heap:
+            thread = heappop(self._heap)[1]
+            self._waiting[thread] = False
+            if self._running[thread] or not self._ready[thread]:
+                continue
+            grant = self._inner[thread].next(now)
+            if grant is not None:
+                self._ready[thread].discard(grant.unit)
+                self._running[thread] = True
+                return grant
+        return None
+
+    def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
+        self._now = now
+        thread = self._thread_of[unit]
+        self._running[thread] = False
+        self._inner[thread].finished(unit, now, elapsed, rows_in, rows_out)
+        self._mark(unit)
+        self._wait(thread)
+
+    def refresh(self, view: View, now: float) -> None:
+        for inner in self._inner:
+            inner.refresh(view, now)
+
+    def _mark(self, unit: int) -> None:
+        rows = self._rows
+        if any(rows[e] > 0 for e in self._entries[unit]):
+            thread = self._thread_of[unit]
+            self._ready[thread].add(unit)
+            self._wait(thread)
+
+    def _wait(self, thread: int) -> None:
+        if not self._waiting[thread] and not self._running[thread] and self._ready[thread]:
+            self._waiting[thread] = True
+            heappush(self._heap, (self._aging * self._now - self.priorities[thread], thread))

@@ -1,0 +1,40 @@
+"""Threshold: path capacity while memory is ample, segment when it passes a mark (002's ref. 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from headgate.scheduling.cut import Cut, Units
+from headgate.scheduling.policies.path_capacity import PathCapacity
+from headgate.scheduling.policies.segment import SegmentPolicy
+from headgate.scheduling.policy import Policy, Selector, Train
+from headgate.scheduling.registry import parameter, register
+from headgate.scheduling.view import View
+
+
+@register()
+@dataclass
+class Threshold(Train, Policy):
+    """Latency first, until the queues hold `mark` bytes; back when they hold less than `low` of it."""
+
+    name: ClassVar[str] = "threshold"
+    mark: float = parameter("positive", 64e6, "bytes in the queues at which memory comes first")
+    low: float = parameter("fraction", 0.5, "share of the mark below which latency comes first again")
+    interval: float = parameter("seconds", 0.1, "time between two looks at the memory")
+    _short: bool = field(default=False, init=False)
+
+    def _now(self) -> Policy:
+        return SegmentPolicy(self.rows, self.quantum) if self._short else PathCapacity(self.rows, self.quantum)
+
+    def cut(self, view: View) -> Cut:
+        return self._now().cut(view)
+
+    def selector(self, view: View, units: Units, members: Sequence[int] | None = None) -> Selector:
+        return self._now().selector(view, units, members)
+
+    def refresh(self, view: View, now: float) -> bool:
+        before = self._short
+        self._short = view.queues.held > self.mark * (self.low if before else 1.0)
+        return before != self._short
