@@ -25,10 +25,9 @@ def draw(outcome: Outcome, folder: Path) -> Path | None:
     panels = list(dict.fromkeys(series.panel for series in outcome.series))
     figure = Figure(figsize=(9, 2.2 + 3.2 * len(panels)), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
-    labels = list(dict.fromkeys(series.label for series in outcome.series))
     for place, panel in enumerate(panels, 1):
         axes = figure.add_subplot(len(panels), 1, place)
-        _panel(axes, [s for s in outcome.series if s.panel == panel], labels)
+        _panel(axes, [s for s in outcome.series if s.panel == panel])
         axes.set_xscale(outcome.scales[0])
         axes.set_yscale(outcome.scales[1])
         if outcome.scales[1] == "linear" and min(min(s.y, default=0.0) for s in outcome.series) >= 0:
@@ -45,9 +44,8 @@ def draw(outcome: Outcome, folder: Path) -> Path | None:
     return path
 
 
-def _panel(axes: object, series: Sequence[Series], labels: Sequence[str]) -> None:
-    for curve in series:
-        place = labels.index(curve.label)
+def _panel(axes: object, series: Sequence[Series]) -> None:
+    for place, curve in enumerate(series):
         few = len(curve.x) <= FEW
         axes.plot(  # type: ignore[attr-defined]
             list(curve.x),

@@ -1,0 +1,7 @@
+"""001, charts: scheduling by the slopes of progress charts; its example, its forks and Figs. 12, 13."""
+
+from headgate.papers.chart.example import example
+from headgate.papers.chart.forks import forks
+from headgate.papers.chart.outliers import latency, memory
+
+__all__ = ["example", "forks", "latency", "memory"]
