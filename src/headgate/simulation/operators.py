@@ -94,9 +94,9 @@ class Join(Model):
 
     A row costs `cost` plus `probe` for each row in the opposite window (nested loops) plus `match` for each
     result (hash join: probe = 0), and yields `selectivity` × rows in the opposite window. The window is
-    `window` seconds of arrival time, or the newest `rows` rows. `tumbling`: rows meet only those that arrived
-    in the same of the consecutive windows of `window` seconds, so a run's results are the same in number
-    whichever side is processed first.
+    `window` seconds of arrival time, or the newest `rows` rows. `tumbling`: windows do not slide but follow one
+    another (of `window` seconds, or of `rows` rows a side), and rows meet only those of the same window; so the
+    number of results is the same whichever side is processed first.
     """
 
     cost: float
@@ -117,8 +117,6 @@ class Join(Model):
             raise ModelError("a join's window must be above zero")
         if self.probe < 0 or self.match < 0:
             raise ModelError("a join's cost per probe and per match must not be negative")
-        if self.tumbling and self.window is None:
-            raise ModelError("a tumbling join needs a window in seconds")
 
     def expected(self, rates: Sequence[float]) -> Expected:
         left, right = rates[0], rates[1]
@@ -127,10 +125,11 @@ class Join(Model):
             opposite = float(self.rows)
         elif total > 0:
             opposite = 2 * left * right / total * (self.window or 0.0)
-            # Whichever of two rows is processed later finds the other: on average half of its window has come.
-            opposite *= 0.5 if self.tumbling else 1.0
         else:
             opposite = 0.0
+        if self.tumbling:
+            # Of two rows the later finds the earlier: on average half of the window has come.
+            opposite /= 2
         results = self.selectivity * opposite
         return Expected(self.cost + self.probe * opposite + self.match * results, results)
 
@@ -170,14 +169,16 @@ class _Joining(Running):
 class _TumblingJoin(Running):
     def __init__(self, model: Join) -> None:
         self._model = model
-        self._width = model.window or 0.0
         self.seconds = model.cost
+        self._seen = [0.0, 0.0]
         self._sizes: tuple[dict[int, float], dict[int, float]] = ({}, {})
 
     def take(self, port: int, arrival: float, rows: float) -> tuple[float, float]:
-        model = self._model
-        window = int(arrival / self._width)
-        mine = self._sizes[port]
+        model, mine = self._model, self._sizes[port]
+        place = self._seen[port] / model.rows if model.rows is not None else arrival / (model.window or 0.0)
+        self._seen[port] += rows
+        # A hair of tolerance: fractions like ten times 0.1 must still begin the next window.
+        window = int(place + 1e-9)
         mine[window] = mine.get(window, 0.0) + rows
         opposite = self._sizes[1 - port].get(window, 0.0)
         results = model.selectivity * opposite * rows
