@@ -1,4 +1,4 @@
-"""Building typed calls: resolves a function, casts its arguments as Spark would, and sets the time zone where it matters."""
+"""Building typed calls: resolves a function, casts its arguments as Spark would, sets the time zone where it matters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headgate.graph.expressions import Call, Expr, Literal
 from headgate.graph.types import NULL, sql_name
 
 
-class NotNative(functions.FunctionError):  # noqa: N818 - a fact about the call, not only an error
+class NotNative(functions.FunctionError):
     """The call is right, but no kernel computes it: Catalyst has to. `type` is its result type."""
 
     def __init__(self, name: str, type_: pa.DataType) -> None:

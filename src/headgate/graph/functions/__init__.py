@@ -12,6 +12,7 @@ from difflib import get_close_matches
 import pyarrow as pa
 
 from headgate.graph.functions import arithmetic, collections, logic, strings, times  # noqa: F401 - they fill the catalogue
+from headgate.graph.functions.aggregates import is_aggregate, resolve_aggregate
 from headgate.graph.functions.casts import cast_fails
 from headgate.graph.functions.coercion import can_cast, common_type
 from headgate.graph.functions.logic import cast_signature
@@ -35,8 +36,10 @@ __all__ = [
     "canonical",
     "cast_signature",
     "common_type",
+    "is_aggregate",
     "may_fail",
     "resolve",
+    "resolve_aggregate",
 ]
 
 # Casts and Python functions have a type of their own choosing, so no rule can give it.

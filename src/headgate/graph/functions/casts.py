@@ -74,7 +74,7 @@ def cast_fails(args: Types, result: pa.DataType, literals: Literals) -> bool:
         return _number_fails(given, result)
     if given in _TIMES:
         # A date or a timestamp always has a counterpart, but seconds since 1970 may not fit a small integer.
-        return is_integral(result) and result.bit_width < 64 or is_decimal(result)
+        return (is_integral(result) and result.bit_width < 64) or is_decimal(result)
     return True
 
 

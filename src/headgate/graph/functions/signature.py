@@ -25,7 +25,7 @@ class UnknownFunction(FunctionError):
         super().__init__(f"unknown function {name}{hint}")
 
 
-class WrongArguments(FunctionError):  # noqa: N818 - the words of the interface
+class WrongArguments(FunctionError):
     """The function exists but does not take these arguments; `position` is the first wrong one (from 0), or None."""
 
     def __init__(self, message: str, position: int | None = None) -> None:

@@ -1,0 +1,82 @@
+"""The values of expressions over the rows of a batch: compiled once, shared through the batch's memo."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headgate.graph.expressions import Expr
+from headgate.operators.batch import Batch
+from headgate.operators.evaluate_compile import Compiled, compiled
+from headgate.operators.kernels import Value, array_of
+
+__all__ = ["evaluate", "fallible", "fold", "select"]
+
+_compiled = lru_cache(maxsize=65536)(compiled)
+
+
+def fallible(expr: Expr) -> bool:
+    """Whether it may raise on some row, constants having been computed: `ts > '2024-01-01'` cannot."""
+    return _compiled(expr).fallible
+
+
+def fold(expr: Expr) -> Expr:
+    """The same expression with its constant parts computed, except those that fail."""
+    return _compiled(expr).expr
+
+
+def evaluate(expr: Expr, batch: Batch) -> pa.Array:
+    """The value on every row of `batch.rows`.
+
+    Where a selection is pending and the expression may fail, it sees the selected rows only and is null on the
+    others; all else is computed on all rows and kept in `batch.computed`. Raises EvaluationError.
+    """
+    found = batch.computed.get(expr)
+    if found is not None:
+        return array_of(found, batch.rows.num_rows)
+    program = _compiled(expr)
+    if program.fallible and batch.mask is not None:
+        return _spread(program, batch, batch.mask)
+    return array_of(program.run(batch), batch.rows.num_rows)
+
+
+def _spread(program: Compiled, batch: Batch, mask: pa.BooleanArray) -> pa.Array:
+    chosen = pc.fill_null(mask, False)
+    values = array_of(program.run(batch.taken()), pc.sum(chosen).as_py() or 0)
+    places = np.cumsum(chosen.to_numpy(zero_copy_only=False)) - 1
+    return values.take(pc.if_else(chosen, pa.array(places, pa.int64()), pa.scalar(None, pa.int64())))
+
+
+def select(batch: Batch, predicates: Sequence[Expr]) -> Batch:
+    """The batch with the rows selected for which every predicate is true.
+
+    Predicates that cannot fail see all rows and only narrow the pending mask; those that can are computed in
+    order, each on the rows that all before it let through.
+    """
+    programs = [_compiled(p) for p in predicates]
+    mask = batch.mask
+    for program in programs:
+        if not program.fallible:
+            mask = _narrowed(mask, program.run(batch), batch.rows.num_rows)
+    selected = _with_mask(batch, mask)
+    for program in programs:
+        if program.fallible:
+            selected = selected.taken()
+            selected = _with_mask(selected, _narrowed(None, program.run(selected), selected.rows.num_rows))
+    return selected
+
+
+def _narrowed(mask: pa.BooleanArray | None, truth: Value, rows: int) -> pa.BooleanArray | None:
+    if isinstance(truth, pa.Scalar):
+        return mask if truth.as_py() else pa.repeat(False, rows)
+    return truth if mask is None else pc.and_(mask, truth)
+
+
+def _with_mask(batch: Batch, mask: pa.BooleanArray | None) -> Batch:
+    if mask is batch.mask:
+        return batch
+    return Batch(batch.rows, batch.arrival, batch.watermark, mask, batch.computed)

@@ -1,0 +1,14 @@
+"""Kernels: what each native function of the catalogue does to Arrow arrays."""
+
+from headgate.operators.kernels import (  # noqa: F401 - importing a module enters its kernels
+    arithmetic,
+    casts,
+    comparison,
+    operators,
+    python,
+    times,
+)
+from headgate.operators.kernels.errors import EvaluationError
+from headgate.operators.kernels.registry import KERNELS, Kernel, Value, array_of
+
+__all__ = ["KERNELS", "EvaluationError", "Kernel", "Value", "array_of"]
