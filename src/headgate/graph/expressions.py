@@ -7,7 +7,7 @@ Equality and hash are structural; the hash is kept, since expressions are looked
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +37,10 @@ class Expr:
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was computed stays behind: a text's hash differs from process to process.
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def __eq__(self, other: object) -> bool:
         if self is other:

@@ -8,8 +8,9 @@ All times and durations are microseconds.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 from typing import Literal as OneOf
 
 import pyarrow as pa
@@ -52,6 +53,10 @@ class Operator:
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was computed stays behind: a text's hash differs from process to process.
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def __eq__(self, other: object) -> bool:
         if self is other:
