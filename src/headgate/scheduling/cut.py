@@ -101,7 +101,7 @@ class Units:
             if not 0 <= edge < len(topology.edges):
                 raise TopologyError(f"the cut queues edge {edge}, which the topology does not have")
         component_of = _components(topology, cut)
-        count = max(component_of) + 1
+        count = max(component_of, default=-1) + 1
         members: list[list[int]] = [[] for _ in range(count)]
         for operator in topology.order:
             members[component_of[operator]].append(operator)

@@ -1,0 +1,100 @@
+"""One pass through a unit: an item goes depth first over the direct edges, as in direct interoperability (000 §2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headgate.operators.batch import Batch
+from headgate.runtime.outbox import Outbox
+from headgate.runtime.stage import Stage
+
+Emitted = tuple[Stage, Batch | int, tuple[int, ...], tuple[Outbox, ...]]
+"""What leaves a unit: its maker, rows or a watermark, the edges that it is for, and the queries whose result it is."""
+
+
+class Flow:
+    """Takes batches and marks through the operators of a unit. One object a thread.
+
+    What leaves the unit is collected in `emitted`, in order. An operator that raises is marked as failed and noted in
+    `errors`; the item still goes to all others.
+    """
+
+    __slots__ = ("_clock", "emitted", "errors", "rows_out", "seconds")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.emitted: list[Emitted] = []
+        self.errors: list[tuple[Stage, Exception]] = []
+        self.seconds = 0.0
+        self.rows_out = 0
+
+    def run(self, stage: Stage, port: int, item: Batch | int, rows: int) -> None:
+        """Takes one batch of so many selected rows, or a watermark, in at a port."""
+        clock, emitted = self._clock, self.emitted
+        # What comes last is taken first: consumers are put on in reverse, so each batch is through before the next.
+        todo: list[tuple[Stage, int, Batch | int, int]] = [(stage, port, item, rows)]
+        # One clock reading between operators: what carries out a selection is part of the operator that made it.
+        began = then = clock()
+        while todo:
+            stage, port, item, rows = todo.pop()
+            if stage.failed:
+                continue
+            watermark: int | None = None
+            try:
+                if isinstance(item, Batch):
+                    made = stage.process(port, item)
+                    stage.rows_in += rows
+                    stage.runs += 1
+                elif stage.passes is not None:
+                    targets, edges = stage.passes
+                    if edges:
+                        emitted.append((stage, item, edges, ()))
+                    for consumer, into in reversed(targets):
+                        todo.append((consumer, into, item, 0))
+                    continue
+                else:
+                    made, watermark = stage.live.mark(port, item)
+            except Exception as error:  # whatever a user's function raises fails its queries, never the network
+                stage.failed = True
+                self.errors.append((stage, error))
+                then = clock()
+                continue
+            if watermark is not None:
+                for consumer, into in reversed(stage.direct):
+                    todo.append((consumer, into, watermark, 0))
+            if made:
+                self._forward(stage, made, todo)
+            if watermark is not None and stage.queued:
+                emitted.append((stage, watermark, stage.queued, ()))
+            now = clock()
+            stage.seconds += now - then
+            then = now
+        self.seconds += then - began
+
+    def _forward(self, stage: Stage, made: list[Batch], todo: list[tuple[Stage, int, Batch | int, int]]) -> None:
+        """Passes results on: to direct consumers by way of `todo`, to queues and outboxes by way of `emitted`."""
+        direct = stage.direct
+        onward: list[tuple[Batch, int]] = []
+        for batch in made:
+            mask = batch.mask
+            if mask is None:
+                rows = batch.rows.num_rows
+            elif stage.settles:
+                # Carried out once, for all who keep the rows.
+                batch = batch.taken()
+                rows = batch.rows.num_rows
+            else:
+                rows = mask.true_count
+            if not rows:
+                continue
+            stage.rows_out += rows
+            if not stage.runs & 15:
+                stage.width = batch.rows.get_total_buffer_size() / batch.rows.num_rows
+            if stage.queued or stage.outboxes:
+                self.emitted.append((stage, batch, stage.queued, stage.outboxes))
+                self.rows_out += rows
+            onward.append((batch, rows))
+        if direct:
+            for batch, rows in reversed(onward):
+                for consumer, into in reversed(direct):
+                    todo.append((consumer, into, batch, rows))

@@ -1,0 +1,45 @@
+"""The lock of a network: grants pass one after the other, and wait while the network is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Condition, Lock
+
+
+class Gate:
+    """One lock for queues, view, scheduler and memory, and who runs now. Operators run without the lock.
+
+    `running` maps each thread's flow to the unit that it runs and since when; `paused` counts those who want that
+    nothing runs.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.changed = Condition(self.lock)
+        self.running: dict[int, tuple[int, float]] = {}
+        self.paused = 0
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Holds the lock while no grant runs, and keeps it so to the end."""
+        with self.lock, self.still():
+            yield
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Under the lock: waits until no grant runs. Never used by a thread that runs one."""
+        self.paused += 1
+        try:
+            while self.running:
+                self.changed.wait()
+            yield
+        finally:
+            self.paused -= 1
+            self.changed.notify_all()
+
+    def leave(self, flow: int) -> None:
+        """Under the lock: a grant is over; whoever waited for it goes on."""
+        del self.running[flow]
+        if self.paused:
+            self.changed.notify_all()

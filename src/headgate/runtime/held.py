@@ -1,0 +1,72 @@
+"""One held copy of a batch that waits: shared by all queues of a fork, counted once, freed with its last reader."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from headgate.operators.batch import Arrival, Batch
+
+Roots = tuple[tuple[int, int], ...]
+OUTBOX = 1 << 30
+"""The class of a batch that waits for nobody but the sink: colder than any class of queries."""
+
+
+class Held:
+    """A batch in waiting. Everything but `rows` stays in memory; `rows` may be in a part of the store instead.
+
+    `cls` is the highest class (lowest number) that reads it, `order` counts batches as they came: together they say
+    how soon it will be needed. All fields belong to `Memory` and change under the network's lock.
+    """
+
+    __slots__ = (
+        "arrival",
+        "bytes",
+        "cls",
+        "computed",
+        "count",
+        "index",
+        "memo",
+        "order",
+        "part",
+        "pins",
+        "readers",
+        "roots",
+        "rows",
+        "tracked",
+        "watermark",
+    )
+
+    def __init__(self, batch: Batch, readers: int, cls: int) -> None:
+        self.rows: pa.RecordBatch | None = batch.rows
+        self.arrival: Arrival = batch.arrival
+        self.watermark: int = batch.watermark
+        self.computed = batch.computed
+        self.count: int = batch.rows.num_rows
+        self.readers = readers
+        self.cls = cls
+        self.order = 0
+        self.bytes = 0
+        self.memo = 0
+        self.pins = 0
+        self.tracked = False
+        self.roots: Roots | None = None
+        self.part: str | None = None
+        self.index = 0
+
+
+def roots_of(rows: pa.RecordBatch) -> Roots:
+    """The allocations that a batch keeps alive, as (address, bytes).
+
+    A slice keeps the whole of its buffers alive, and a buffer that is part of another (a column of an IPC message)
+    keeps that one alive: it is the outermost that counts.
+    """
+    found: set[tuple[int, int]] = set()
+    for column in rows.columns:
+        for buffer in column.buffers():
+            if buffer is None:
+                continue
+            outer = buffer.parent
+            while outer is not None:
+                buffer, outer = outer, outer.parent
+            found.add((buffer.address, buffer.size))
+    return tuple(found)

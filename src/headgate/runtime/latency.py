@@ -1,0 +1,94 @@
+"""How long results took: counts in buckets of equal ratio, enough for mean, percentiles and worst."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import floor, log
+from typing import Any
+
+from headgate.operators.batch import Arrival
+
+_RATIO = 1.05
+_STEP = log(_RATIO)
+_SMALLEST = 1e-6
+
+
+class Latency:
+    """Latencies of rows, in seconds. The mean is exact; a percentile is within 5%, as buckets grow by that ratio.
+
+    The rows of one batch count with their mean, since they arrived together.
+    """
+
+    __slots__ = ("_buckets", "rows", "total", "worst")
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, int] = {}
+        self.rows = 0
+        self.total = 0.0
+        self.worst = 0.0
+
+    def add(self, now: float, arrival: Arrival) -> None:
+        """Counts the rows of a batch that became results now."""
+        count = arrival.count
+        if not count:
+            return
+        total = now * count - arrival.total
+        self.rows += count
+        self.total += total
+        self.worst = max(self.worst, now - arrival.first)
+        bucket = floor(log(max(total / count, _SMALLEST)) / _STEP)
+        self._buckets[bucket] = self._buckets.get(bucket, 0) + count
+
+    def merge(self, other: Latency) -> None:
+        """Counts in what another counted."""
+        self.rows += other.rows
+        self.total += other.total
+        self.worst = max(self.worst, other.worst)
+        for bucket, count in other._buckets.items():
+            self._buckets[bucket] = self._buckets.get(bucket, 0) + count
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.rows if self.rows else 0.0
+
+    def percentile(self, share: float) -> float:
+        """The latency that this share of the rows did not exceed.
+
+        >>> latency = Latency()
+        >>> for late in (1.0, 2.0, 3.0): latency.add(late, Arrival.at(0.0, 1))
+        >>> round(latency.percentile(0.5), 1)
+        2.0
+        """
+        wanted = share * self.rows
+        seen = 0
+        for bucket in sorted(self._buckets):
+            seen += self._buckets[bucket]
+            if seen >= wanted:
+                return min(float(_RATIO ** (bucket + 0.5)), self.worst)
+        return 0.0
+
+    def figures(self) -> dict[str, float]:
+        """Mean, median, 99th percentile and worst."""
+        return {
+            "mean": self.mean,
+            "p50": self.percentile(0.5),
+            "p99": self.percentile(0.99),
+            "worst": self.worst,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """All of it, JSON-able."""
+        return {
+            "rows": self.rows,
+            "total": self.total,
+            "worst": self.worst,
+            "buckets": [[bucket, count] for bucket, count in self._buckets.items()],
+        }
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> Latency:
+        """Takes back what `state` gave."""
+        latency = cls()
+        latency.rows, latency.total, latency.worst = state["rows"], state["total"], state["worst"]
+        latency._buckets = dict(state["buckets"])
+        return latency

@@ -1,0 +1,337 @@
+"""The grant loop: the scheduler grants a unit, the unit takes a train from its queues, its results go to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+
+from headgate.operators.batch import Batch
+from headgate.operators.columns import part_of
+from headgate.runtime.flow import Flow
+from headgate.runtime.gate import Gate
+from headgate.runtime.held import OUTBOX, Held
+from headgate.runtime.limits import Limits
+from headgate.runtime.memory import Memory
+from headgate.runtime.queue import EdgeQueue, Mark, Piece
+from headgate.runtime.stage import Stage
+from headgate.runtime.wiring import Wiring
+from headgate.scheduling import Grant, Scheduler, View
+
+FIRST = 4096
+"""The most rows that a unit takes before its cost is known."""
+
+_CALL = 2e-5
+"""What an operator takes for a batch however small (s); the rest of its time grows with the rows."""
+
+
+class Entry:
+    """A queue that a unit reads, and where its rows go in."""
+
+    __slots__ = ("edge", "port", "queue", "stage")
+
+    def __init__(self, edge: int, queue: EdgeQueue, stage: Stage, port: int) -> None:
+        self.edge = edge
+        self.queue = queue
+        self.stage = stage
+        self.port = port
+
+
+class LiveUnit:
+    """A unit at work: its entries, and what its grants have cost."""
+
+    __slots__ = ("cost", "entries", "grants", "operators", "rows", "seconds", "slowest")
+
+    def __init__(self, entries: Sequence[Entry], operators: int) -> None:
+        self.entries = tuple(entries)
+        self.operators = operators
+        self.cost = 0.0
+        self.grants = 0
+        self.rows = 0
+        self.seconds = 0.0
+        self.slowest = 0.0
+
+    def train(self, seconds: float) -> float:
+        """How many rows fit into a time."""
+        if self.cost:
+            return max(1.0, seconds / self.cost)
+        return FIRST if seconds < inf else inf
+
+    def measured(self, rows: int, seconds: float) -> None:
+        """Learns the cost of a row, less what a call costs in any case, so that small trains do not look dear."""
+        if rows:
+            cost = max(seconds - _CALL * self.operators, 0.1 * seconds) / rows
+            self.cost = cost if not self.cost else 0.7 * self.cost + 0.3 * cost
+
+
+class Loop:
+    """Runs what a scheduler grants over one wiring. Any number of threads may call `turn`, each with its own flow.
+
+    The gate's lock guards the queues, the view, the scheduler and the memory; operators run without it. The scheduler
+    never grants two units that share an operator at once, so each operator is used by one thread at a time.
+    """
+
+    def __init__(
+        self,
+        wiring: Wiring,
+        scheduler: Scheduler,
+        memory: Memory,
+        gate: Gate,
+        clock: Callable[[], float],
+        limits: Limits,
+    ) -> None:
+        self.wiring = wiring
+        self.scheduler = scheduler
+        self.view: View = scheduler.view
+        self.grants = 0
+        self.units: list[LiveUnit] = []
+        self._memory = memory
+        self._gate = gate
+        self._lock = gate.lock
+        self._clock = clock
+        self._limits = limits
+        self._linked: object = None
+        self._counted = [(s.rows_in, s.rows_out, s.seconds, s.came) for s in wiring.stages]
+        self.stream_width: dict[int, float] = {}
+        self._waiting = 0
+        self._seen = clock()
+        for edge, queue in enumerate(wiring.queues):
+            self._show(edge, queue)
+            self._waiting += queue.waiting
+
+    # Rows in and out of queues: under the lock ----------------------------------------------------------
+
+    def enter(self, stream: str, item: Batch | int, since: float, flow: Flow) -> None:
+        """Takes rows or a mark of a stream: into the queues of its edges, and at once through those that have none.
+
+        A stream's edge without a queue is run by the thread that brings the rows (000 §2.4), while nothing else runs.
+        """
+        topology, stages = self.view.topology, self.wiring.stages
+        edges = topology.stream_edges.get(stream, ())
+        queued = [e for e in edges if e in self.scheduler.units.cut.queued]
+        rows = item.rows.num_rows if isinstance(item, Batch) else 0
+        if isinstance(item, Batch):
+            width = item.rows.get_total_buffer_size() / rows
+            for e in edges:
+                self.stream_width[topology.edges[e].consumer] = width
+        if queued and isinstance(item, Batch):
+            self.feed(queued, item, min([topology.operator_class[topology.edges[e].consumer] for e in queued]))
+        elif queued and isinstance(item, int):
+            self.feed_mark(queued, item, since)
+        for e in edges:
+            if e not in queued:
+                flow.run(stages[topology.edges[e].consumer], topology.edges[e].port, item, rows)
+        self.deliver(flow, since)
+
+    @property
+    def doors(self) -> bool:
+        """Whether some stream has an edge without a queue."""
+        queued = self.scheduler.units.cut.queued
+        return any(e not in queued for ids in self.view.topology.stream_edges.values() for e in ids)
+
+    def feed(self, edges: Sequence[int], batch: Batch, cls: int) -> None:
+        """Puts a batch into the queues of a fork, as one held copy."""
+        held = Held(batch, len(edges), cls)
+        self._memory.admit(held, True)
+        for edge in edges:
+            self._put(edge, held)
+
+    def feed_mark(self, edges: Sequence[int], watermark: int, since: float) -> None:
+        """Puts a mark behind what waits on each of the edges."""
+        mark = Mark(watermark, since)
+        for edge in edges:
+            queue = self.wiring.queues[edge]
+            empty = not queue
+            if queue.put_mark(mark):
+                self._waiting += 1
+                self.view.queues.rows[edge] += 1
+                if empty:
+                    self.view.queues.oldest[edge] = since
+                self.scheduler.arrived(edge, empty)
+
+    def _put(self, edge: int, held: Held) -> None:
+        queue, state = self.wiring.queues[edge], self.view.queues
+        empty = not queue
+        queue.put(held)
+        self._waiting += held.count
+        state.rows[edge] += held.count
+        state.bytes[edge] += held.bytes
+        if empty:
+            state.oldest[edge] = held.arrival.first
+        self.wiring.stages[self.view.topology.edges[edge].consumer].came += held.count
+        self.scheduler.arrived(edge, empty)
+
+    def _take(self, entry: Entry, rows: float) -> list[Piece | Mark]:
+        before = entry.queue.waiting
+        train = entry.queue.take(rows)
+        self._waiting -= before - entry.queue.waiting
+        self._show(entry.edge, entry.queue)
+        return train
+
+    def _show(self, edge: int, queue: EdgeQueue) -> None:
+        """Lets the policies see a queue as it is now."""
+        state = self.view.queues
+        had = state.rows[edge]
+        waiting = state.rows[edge] = queue.waiting
+        state.bytes[edge] = state.bytes[edge] * waiting / had if had else 0.0
+        state.oldest[edge] = queue.oldest
+
+    def deliver(self, flow: Flow, since: float) -> None:
+        """Puts what left a unit into queues and outboxes."""
+        memory = self._memory
+        now = self._clock()
+        for stage, item, edges, outboxes in flow.emitted:
+            if not isinstance(item, Batch):
+                self.feed_mark(edges, item, since)
+                continue
+            if edges:
+                held = Held(item, len(edges), stage.cls)
+                memory.admit(held, stage.tracked)
+                for edge in edges:
+                    self._put(edge, held)
+            for outbox in outboxes:
+                result = Held(outbox.shaped(item), 1, OUTBOX)
+                memory.admit(result, True)
+                outbox.put(result, now)
+                performance = self.view.performance
+                performance.results += result.count
+                performance.delay += now * item.arrival.count - item.arrival.total
+        flow.emitted.clear()
+        if memory.over:
+            memory.relieve()
+
+    # The loop -------------------------------------------------------------------------------------------
+
+    def turn(self, flow: Flow, until: float = inf) -> bool:
+        """Runs one grant; False if nothing is ready, or all must wait. Called without the lock."""
+        with self._lock:
+            if self._gate.paused:
+                return False
+            now = self._clock()
+            self._elapse(now)
+            if now >= self.scheduler.due:
+                self._refresh(now)
+            grant = self.scheduler.next(now)
+            self.prepare()
+            if grant is None:
+                return False
+            self._gate.running[id(flow)] = (grant.unit, now)
+        unit = self.units[grant.unit]
+        rows = self._run(unit, grant, flow, now, until)
+        with self._lock:
+            end = self._clock()
+            self._finish(grant, unit, flow, end, end - now, rows)
+            self._gate.leave(id(flow))
+        return True
+
+    def _run(self, unit: LiveUnit, grant: Grant, flow: Flow, began: float, until: float) -> int:
+        """Takes trains from the unit's queues, oldest first, until the grant is used up; gives the rows taken."""
+        deadline = min(began + min(grant.seconds, self._limits.grant), until)
+        entries = unit.entries
+        left = min(grant.rows, sum([entry.queue.waiting for entry in entries]))
+        taken = 0
+        now = began
+        while left > 0:
+            entry = entries[0] if len(entries) == 1 else min(entries, key=_age)
+            with self._lock:
+                train = self._take(entry, min(left, unit.train(deadline - now)))
+            if not train:
+                break
+            rows = 0
+            for item in train:
+                rows += self._pass(entry, item, flow)
+            taken += rows
+            left -= rows or 1
+            then, now = now, self._clock()
+            unit.measured(rows, now - then)
+            if now >= deadline:
+                break
+        return taken
+
+    def _pass(self, entry: Entry, item: Piece | Mark, flow: Flow) -> int:
+        """Takes one piece or mark through the unit and delivers what comes out; gives its rows."""
+        if isinstance(item, Mark):
+            flow.run(entry.stage, entry.port, item.watermark, 0)
+            with self._lock:
+                self.deliver(flow, item.since)
+            return 0
+        held, memory = item.held, self._memory
+        with self._lock:
+            held.pins += 1
+            rows = memory.rows(held)
+            computed = held.computed
+        size = item.stop - item.start
+        if size == held.count:
+            batch = Batch(rows, held.arrival, held.watermark, None, computed)
+        else:
+            batch = Batch(rows.slice(item.start, size), part_of(held.arrival, size), held.watermark)
+        del rows
+        flow.run(entry.stage, entry.port, batch, size)
+        with self._lock:
+            held.pins -= 1
+            if item.last:
+                memory.release(held)
+            memory.grown(held)
+            self.deliver(flow, held.arrival.first)
+        return size
+
+    def _finish(self, grant: Grant, unit: LiveUnit, flow: Flow, now: float, elapsed: float, rows: int) -> None:
+        unit.grants += 1
+        unit.rows += rows
+        unit.seconds += elapsed
+        unit.slowest = max(unit.slowest, elapsed)
+        self.grants += 1
+        self._elapse(now)
+        self.scheduler.finished(grant.unit, now, elapsed, rows, flow.rows_out)
+        flow.rows_out = 0
+
+    def _elapse(self, now: float) -> None:
+        """Adds up what waited, for those who learn from it."""
+        elapsed = now - self._seen
+        self._seen = now
+        state, performance = self.view.queues, self.view.performance
+        state.held = self._memory.bytes
+        performance.queued_rows += elapsed * self._waiting
+        performance.queued_bytes += elapsed * state.held
+
+    # Changes: under the lock ------------------------------------------------------------------------------
+
+    def _refresh(self, now: float) -> None:
+        self.settle(now)
+        self.scheduler.refresh(now)
+
+    def settle(self, now: float) -> None:
+        """Makes the statistics current from what the operators have counted since the last time."""
+        statistics, topology = self.view.statistics, self.view.topology
+        widths = [stage.width for stage in self.wiring.stages]
+        for stage in self.wiring.stages:
+            counted = (stage.rows_in, stage.rows_out, stage.seconds, stage.came)
+            before = self._counted[stage.id]
+            if counted == before:
+                continue
+            self._counted[stage.id] = counted
+            rows, made = counted[0] - before[0], counted[1] - before[1]
+            producers = topology.producers(stage.id)
+            wide = widths[producers[0]] if producers else self.stream_width.get(stage.id, 0.0)
+            statistics.observe(stage.id, rows, made, counted[2] - before[2], rows * wide, made * stage.width)
+            statistics.arrive(stage.id, max(rows, counted[3] - before[3]))
+        statistics.settle(now)
+
+    def prepare(self) -> None:
+        """Gets ready for the scheduler's units if they are new. Called when nothing runs that they would change."""
+        if self.scheduler.units is self._linked:
+            return
+        units = self._linked = self.scheduler.units
+        self.wiring.link(units.cut)
+        topology, stages, queues = self.view.topology, self.wiring.stages, self.wiring.queues
+        edges = topology.edges
+        self.units = [
+            LiveUnit(
+                [Entry(e, queues[e], stages[edges[e].consumer], edges[e].port) for e in unit.entries],
+                len(unit.operators),
+            )
+            for unit in units.units
+        ]
+
+
+def _age(entry: Entry) -> float:
+    return entry.queue.oldest

@@ -1,0 +1,257 @@
+"""The memory of what waits: exact bytes, a mark, and spilling of the coldest batches past it (003 §3.8).
+
+What counts are the bytes of the Arrow allocations that waiting batches keep alive: a slice counts as the whole that it
+keeps alive, and an allocation that several batches share counts once. Batches on their way through a unit are not
+counted; there is at most one train of them per thread.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from threading import Lock
+
+import pyarrow as pa
+
+from headgate.operators.batch import Batch
+from headgate.runtime.held import Held, roots_of
+from headgate.runtime.store import Store
+
+LOW = 0.9
+"""Past the mark, batches are spilled until memory is down to this share of it, so that choosing is seldom."""
+
+PART = 32 << 20
+"""The most bytes that go into one file."""
+
+
+class Memory:
+    """Counts what is held, and spills. Every method is called under the network's lock, which `lock` is.
+
+    `relieve` and `rows` let go of it while they write and read files.
+    """
+
+    def __init__(self, store: Callable[[], Store], mark: int | None, lock: Lock) -> None:
+        self.mark = mark
+        self.bytes = 0
+        self.peak = 0
+        self.spilled_bytes = 0
+        self.spilled_batches = 0
+        self.read_batches = 0
+        self._make_store = store
+        self._store: Store | None = None
+        self._lock = lock
+        self._roots: dict[tuple[int, int], int] = {}
+        self._resident: dict[int, Held] = {}
+        self._leaving: set[int] = set()
+        self._parts: dict[str, int] = {}
+        self._orders = 0
+        self._name = uuid.uuid4().hex[:12]
+        self._files = 0
+
+    @property
+    def store(self) -> Store:
+        """Where spilled batches are; made when it is first needed."""
+        if self._store is None:
+            self._store = self._make_store()
+        return self._store
+
+    # Counting -----------------------------------------------------------------------------------------
+
+    def admit(self, held: Held, tracked: bool) -> None:
+        """Begins to hold a batch. `tracked`: it may share allocations with another held batch."""
+        self._orders += 1
+        held.order = self._orders
+        held.tracked = tracked
+        self._count(held)
+
+    def release(self, held: Held) -> None:
+        """One reader has read it to its end; the last one frees it."""
+        held.readers -= 1
+        if held.readers:
+            return
+        if held.rows is not None:
+            self._uncount(held)
+        if held.part is not None:
+            self._drop(held.part)
+
+    def grown(self, held: Held) -> None:
+        """Counts what was computed on its rows and is kept for other readers."""
+        computed = held.computed
+        if held.rows is None or held.readers == 0 or len(computed) == held.memo:
+            return
+        held.memo = len(computed)
+        # A value that is a column itself, or part of one, would be counted twice: what is new is all that counts.
+        size = sum(int(value.get_total_buffer_size()) for value in list(computed.values()))
+        self.bytes += size - (held.bytes - self._plain(held))
+        held.bytes = self._plain(held) + size
+
+    def _plain(self, held: Held) -> int:
+        assert held.rows is not None
+        return 0 if held.tracked else int(held.rows.get_total_buffer_size())
+
+    def _count(self, held: Held) -> None:
+        rows = held.rows
+        assert rows is not None
+        if held.tracked:
+            held.roots = roots_of(rows)
+            known = self._roots
+            for root in held.roots:
+                readers = known.get(root, 0)
+                known[root] = readers + 1
+                if not readers:
+                    self.bytes += root[1]
+        held.bytes = self._plain(held)
+        self.bytes += held.bytes
+        self.peak = max(self.peak, self.bytes)
+        self._resident[held.order] = held
+
+    def _uncount(self, held: Held) -> None:
+        if held.roots is not None:
+            known = self._roots
+            for root in held.roots:
+                readers = known[root] - 1
+                if readers:
+                    known[root] = readers
+                else:
+                    del known[root]
+                    self.bytes -= root[1]
+            held.roots = None
+        self.bytes -= held.bytes
+        held.bytes = held.memo = 0
+        held.computed = {}
+        held.rows = None
+        del self._resident[held.order]
+
+    # Spilling -----------------------------------------------------------------------------------------
+
+    @property
+    def over(self) -> bool:
+        """Whether the mark is passed."""
+        return self.mark is not None and self.bytes > self.mark
+
+    def relieve(self) -> None:
+        """If the mark is passed, spills the coldest batches until memory is below it again."""
+        if self.mark is None or self.bytes <= self.mark:
+            return
+        while self.bytes > LOW * self.mark:
+            if not self.spill(self._resident.values(), self.bytes - int(LOW * self.mark)):
+                return
+
+    def spill(self, candidates: Iterable[Held], need: int) -> int:
+        """Writes the coldest of the candidates and frees at least `need` bytes if it can; gives how many went.
+
+        Coldest are those that wait for the sink, then those of the lowest class, and among these the newest: a queue
+        is read from its oldest end, so they are needed last. A batch that was written before is not written again.
+        """
+        chosen: list[Held] = []
+        for held in sorted(candidates, key=_coldest):
+            if need <= 0:
+                break
+            if held.pins or held.order in self._leaving or held.rows is None:
+                continue
+            chosen.append(held)
+            need -= held.bytes if held.roots is None else held.bytes + sum(size for _, size in held.roots)
+        if not chosen:
+            return 0
+        self._leaving.update(held.order for held in chosen)
+        try:
+            for group in _groups([held for held in chosen if held.part is None]):
+                self._write(group)
+        finally:
+            self._leaving.difference_update(held.order for held in chosen)
+        gone = 0
+        for held in chosen:
+            if held.rows is not None and held.part is not None and not held.pins:
+                self._uncount(held)
+                gone += 1
+                self.spilled_batches += 1
+        return gone
+
+    def written(self, group: list[Held], key: str) -> None:
+        """The batches are in a part of the store now."""
+        alive = 0
+        for index, held in enumerate(group):
+            held.part, held.index = key, index
+            alive += held.readers > 0
+        if alive:
+            self._parts[key] = alive
+        else:
+            self.store.discard(key)
+
+    def _write(self, group: list[Held]) -> None:
+        key = self.new_key()
+        batches = [held.rows for held in group]
+        store = self.store
+        self._lock.release()
+        try:
+            store.write(key, [rows for rows in batches if rows is not None])
+        finally:
+            self._lock.acquire()
+        self.spilled_bytes += sum(held.bytes for held in group)
+        # Some may have been read to their end meanwhile; the part counts only those that still have readers.
+        self.written(group, key)
+
+    def new_key(self) -> str:
+        """A key that no part had before, in this process or another."""
+        self._files += 1
+        return f"{self._name}-{self._files}"
+
+    def _drop(self, part: str) -> None:
+        left = self._parts[part] - 1
+        if left:
+            self._parts[part] = left
+        else:
+            del self._parts[part]
+            self.store.discard(part)
+
+    # Reading ------------------------------------------------------------------------------------------
+
+    def rows(self, held: Held) -> pa.RecordBatch:
+        """The rows of a held batch, brought back from the store if they are there."""
+        if held.rows is not None:
+            return held.rows
+        assert held.part is not None
+        part, index, store = held.part, held.index, self.store
+        self._lock.release()
+        try:
+            rows = store.read(part, index)
+        finally:
+            self._lock.acquire()
+        if held.rows is None:
+            held.rows = rows
+            self._count(held)
+            self.read_batches += 1
+            held.pins += 1
+            try:
+                self.relieve()
+            finally:
+                held.pins -= 1
+        return rows
+
+    def batch(self, held: Held) -> Batch:
+        """The whole held batch, sharing what was computed on it with its other readers."""
+        return Batch(self.rows(held), held.arrival, held.watermark, None, held.computed)
+
+
+def _coldest(held: Held) -> tuple[int, int]:
+    return (-held.cls, -held.order)
+
+
+def _groups(chosen: list[Held]) -> list[list[Held]]:
+    """Batches that go into one file: of one schema, not too many bytes; dictionaries differ between batches."""
+    by_schema: dict[pa.Schema, list[Held]] = {}
+    groups: list[list[Held]] = []
+    room: dict[pa.Schema, int] = {}
+    for held in chosen:
+        assert held.rows is not None
+        schema = held.rows.schema
+        size = int(held.rows.get_total_buffer_size())
+        group = by_schema.get(schema)
+        alone = any(pa.types.is_dictionary(field.type) for field in schema)
+        if group is None or alone or room[schema] < size:
+            group = by_schema[schema] = []
+            groups.append(group)
+            room[schema] = PART
+        group.append(held)
+        room[schema] -= size
+    return groups

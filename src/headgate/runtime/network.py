@@ -1,0 +1,368 @@
+"""The network of one replica: live operators, queues and scheduler, fed with rows and run in grants."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.graph.operators import Operator, Source
+from headgate.graph.queries import Query
+from headgate.graph.shared import SharedGraph
+from headgate.operators.batch import FOREVER, NEVER, Arrival, Batch
+from headgate.operators.contract import LiveOperator
+from headgate.operators.live import live
+from headgate.operators.settings import Settings
+from headgate.operators.windows import highest
+from headgate.runtime import metrics
+from headgate.runtime.flow import Flow
+from headgate.runtime.gate import Gate
+from headgate.runtime.limits import Limits
+from headgate.runtime.loop import Loop
+from headgate.runtime.memory import Memory
+from headgate.runtime.outbox import Outbox, Result
+from headgate.runtime.quarantine import Failure, text_of
+from headgate.runtime.stage import Stage
+from headgate.runtime.store import Folder, Store
+from headgate.runtime.wiring import Wiring
+from headgate.scheduling import Cut, Policy, Scheduler, Statistics, View
+from headgate.scheduling import policy as policy_of
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one `run` did: time, grants, time inside operators, what still waits, and the queries that failed in it."""
+
+    seconds: float
+    grants: int
+    operator_seconds: float
+    waiting: int
+    failed: tuple[str, ...]
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing waits any more."""
+        return not self.waiting
+
+
+class Network:
+    """Runs the queries of a shared graph, which it owns from now on: `add` and `remove` change it.
+
+    Rows come in by `push`, are worked off by `run`, and leave by `take`. `push`, `take`, `metrics` and everything that
+    changes the network may be called from any thread, also while another is in `run`.
+
+    - `policy`: a policy or its text; may be set while running
+    - `settings`: what live operators need (time zone, static tables)
+    - `limits`: memory marks, how long a grant may run
+    - `store`: where batches are spilled; a temporary folder if none is given
+    - `clock`: gives seconds; arrival times are of this clock
+    - `make`: makes the live operator of a node
+    """
+
+    def __init__(
+        self,
+        graph: SharedGraph,
+        policy: str | Policy = "fifo",
+        settings: Settings | None = None,
+        *,
+        limits: Limits | None = None,
+        store: Store | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+        make: Callable[[Operator, Settings], LiveOperator] = live,
+    ) -> None:
+        self._graph = graph
+        self._policy = policy_of(policy)
+        self._settings = settings or Settings()
+        self._limits = limits or Limits()
+        self._clock = clock
+        self._make = make
+        self._gate = Gate()
+        self._memory = Memory(lambda: store or Folder(), self._limits.memory, self._gate.lock)
+        self._outboxes: dict[str, Outbox] = {}
+        self._failures: dict[str, Failure] = {}
+        self._watermarks: dict[str, int] = {}
+        self._marked: dict[str, int] = {}
+        self._flow = Flow(clock)
+        self._wiring: Wiring | None = None
+        self._loop: Loop
+        self._rewire()
+
+    # Rows -------------------------------------------------------------------------------------------------
+
+    def push(self, stream: str, rows: pa.RecordBatch, arrived: float | None = None, mark: bool = True) -> None:
+        """Takes rows of a stream: its declared columns in order, then those that Catalyst computed, by name.
+
+        Behind them goes a mark with the stream's watermark, which is its highest event time so far less its delay;
+        without `mark` it is left to a call of `mark`, and the rows until then are behind the same watermark. Rows of
+        a stream that no query reads any more are dropped. Raises KeyError for a stream that no query ever read.
+        """
+        since = self._clock() if arrived is None else arrived
+        source = self._source(stream)
+        newest = None
+        if source is not None and source.time is not None and rows.num_rows:
+            newest = highest(rows.column(source.time))
+        with self._entering() as flow:
+            if rows.num_rows:
+                batch = Batch(rows, Arrival.at(since, rows.num_rows), self._marked[stream])
+                self._loop.enter(stream, batch, since, flow)
+            if newest is not None and source is not None:
+                self._watermarks[stream] = max(self._watermarks[stream], newest - source.delay)
+            if mark:
+                self._mark(stream, since, flow)
+
+    def mark(self, stream: str, arrived: float | None = None) -> None:
+        """Sends the mark that belongs behind the rows pushed so far."""
+        since = self._clock() if arrived is None else arrived
+        self._source(stream)
+        with self._entering() as flow:
+            self._mark(stream, since, flow)
+
+    def _mark(self, stream: str, since: float, flow: Flow) -> None:
+        watermark = self._marked[stream] = self._watermarks[stream]
+        self._loop.enter(stream, watermark, since, flow)
+
+    def finish(self) -> None:
+        """Ends every stream: behind all that waits goes the mark that completes everything."""
+        since = self._clock()
+        with self._entering() as flow:
+            for stream in self._watermarks:
+                self._watermarks[stream] = FOREVER
+                self._mark(stream, since, flow)
+
+    def take(self, query: str) -> list[Result]:
+        """The results of a query since the last call, which leave the network with it."""
+        with self._gate.lock:
+            outbox = self._outbox(query)
+            held, outbox.waiting = outbox.waiting, []
+            taken: list[Result] = []
+            for each in held:
+                taken.append(Result(self._memory.rows(each), each.arrival))
+                self._memory.release(each)
+            if query not in self._graph.queries:
+                del self._outboxes[query]
+            return taken
+
+    @contextmanager
+    def _entering(self) -> Iterator[Flow]:
+        """Holds the lock to put rows in; where a stream has no queue, waits until its operators are free."""
+        flow = Flow(self._clock)
+        with self._gate.lock:
+            if self._loop.doors:
+                with self._gate.still():
+                    self._loop.prepare()
+                    yield flow
+            else:
+                yield flow
+        if flow.errors:
+            self._quarantine(flow)
+
+    def _source(self, stream: str) -> Source | None:
+        for _, source in self._graph.sources():
+            if source.stream == stream:
+                return source
+        if stream in self._watermarks:
+            return None
+        known = ", ".join(sorted(self._watermarks)) or "none"
+        raise KeyError(f"no query reads a stream named {stream}; the streams read are: {known}")
+
+    def _outbox(self, query: str) -> Outbox:
+        if query not in self._outboxes:
+            known = ", ".join(sorted(self._outboxes)) or "none"
+            raise KeyError(f"there is no query named {query}; there are: {known}")
+        return self._outboxes[query]
+
+    # Running ----------------------------------------------------------------------------------------------
+
+    def run(self, budget: float | None = None) -> Report:
+        """Grants units until nothing is ready or the budget (s) is spent; what is left stays in the queues."""
+        began = self._clock()
+        until = inf if budget is None else began + budget
+        flow, failed = self._flow, len(self._failures)
+        flow.seconds = 0.0
+        grants = 0
+        while self._loop.turn(flow, until):
+            grants += 1
+            if flow.errors:
+                self._quarantine(flow)
+            if self._clock() >= until:
+                break
+        with self._gate.lock:
+            names = tuple(self._failures)[failed:]
+            return Report(self._clock() - began, grants, flow.seconds, self.waiting, names)
+
+    @property
+    def waiting(self) -> int:
+        """Rows (and marks) that wait in queues."""
+        return sum(queue.waiting for queue in self._loop.wiring.queues)
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that waiting batches and unpublished results take."""
+        return self._memory.bytes
+
+    def metrics(self) -> dict[str, Any]:
+        """Figures of the network, its queries, classes, units and operators; plain values that JSON takes."""
+        with self._gate.lock:
+            loop, now = self._loop, self._clock()
+            if not self._gate.running:
+                loop.prepare()
+            return {
+                "policy": str(self._policy),
+                "waiting": self.waiting,
+                "memory": metrics.memory(self._memory),
+                "scheduling": {"decisions": loop.scheduler.decisions, "grants": loop.grants},
+                "running": [
+                    {
+                        "operators": list(loop.view.topology.names(loop.scheduler.units[unit].operators)),
+                        "for": now - since,
+                    }
+                    for unit, since in self._gate.running.values()
+                ],
+                "watermarks": {s: w for s, w in self._watermarks.items() if w not in (NEVER, FOREVER)},
+                "queries": metrics.queries(loop, self._outboxes, self._graph.queries, self._failures, {}),
+                "classes": metrics.classes(loop, self._outboxes),
+                "units": metrics.units(loop),
+                "operators": metrics.operators(loop),
+            }
+
+    # Changes ----------------------------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> Policy:
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: str | Policy) -> None:
+        self._policy = policy_of(policy)
+        with self._gate.alone():
+            self._loop.scheduler.replace(self._policy, self._clock())
+
+    @property
+    def queries(self) -> Mapping[str, Query]:
+        """The queries that run."""
+        return self._graph.queries
+
+    @property
+    def streams(self) -> frozenset[str]:
+        """The streams that some query reads now."""
+        return frozenset(source.stream for _, source in self._graph.sources())
+
+    @property
+    def outboxes(self) -> Mapping[str, Outbox]:
+        """The outbox of every query that runs, and of those that do not any more but have results left to take."""
+        return dict(self._outboxes)
+
+    @property
+    def failures(self) -> Mapping[str, Failure]:
+        """The queries that failed, and why."""
+        return dict(self._failures)
+
+    def add(self, query: Query) -> None:
+        """Adds a query. It sees the rows that are pushed from now on, and those that still wait in front of an operator
+        which it shares with a query that is there already."""
+        with self._gate.alone():
+            self._graph.add(query)
+            self._failures.pop(query.name, None)
+            self._rewire()
+
+    def remove(self, name: str) -> None:
+        """Removes a query and what only it needed. Results that it made before can still be taken."""
+        with self._gate.alone():
+            self._graph.remove(name)
+            self._rewire()
+
+    def _rewire(self) -> None:
+        """Builds the network for the graph as it is now, around the operators and queues that stay."""
+        before, old = self._wiring, getattr(self, "_loop", None)
+        for query in self._graph.queries.values():
+            known = self._outboxes.get(query.name)
+            if known is None or known.query != query:
+                self._outboxes[query.name] = Outbox(query)
+        for _, source in self._graph.sources():
+            self._watermarks.setdefault(source.stream, NEVER)
+            self._marked.setdefault(source.stream, NEVER)
+        figures = _figures(old) if old is not None else {}
+        wiring = Wiring(self._graph, self._outboxes, lambda node: self._make(node, self._settings), before)
+        for queue in wiring.left:
+            for held in queue.clear():
+                self._memory.release(held)
+        view = View.of(wiring.topology, _statistics(wiring, figures, self._clock()))
+        if old is not None:
+            view.performance = old.view.performance
+        self._wiring = wiring
+        scheduler = _scheduler(self._policy, view, wiring, self._clock())
+        self._loop = Loop(wiring, scheduler, self._memory, self._gate, self._clock, self._limits)
+
+    # Quarantine -------------------------------------------------------------------------------------------
+
+    def _quarantine(self, flow: Flow) -> None:
+        errors, flow.errors = flow.errors, []
+        with self._gate.alone():
+            for stage, error in errors:
+                self._fail(stage, error)
+            self._rewire()
+
+    def _fail(self, stage: Stage, error: Exception) -> None:
+        """Takes out the queries that need an operator that raised."""
+        topology = self._loop.view.topology
+        detail = self._graph.node(stage.number).detail
+        for index in topology.serves[stage.id]:
+            name = topology.queries[index].name
+            if name in self._graph.queries:
+                self._failures[name] = Failure(
+                    name, topology.operators[stage.id], detail, text_of(error), self._clock()
+                )
+                self._graph.remove(name)
+
+
+Figures = tuple[float, float, float, float, float]
+
+
+def _figures(loop: Loop) -> dict[str, Figures]:
+    """The statistics of each operator, by its key."""
+    s = loop.view.statistics
+    return {
+        stage.key: (s.cost[i], s.selectivity[i], s.bytes_in[i], s.bytes_out[i], s.rate[i])
+        for i, stage in enumerate(loop.wiring.stages)
+    }
+
+
+def _statistics(wiring: Wiring, figures: Mapping[str, Figures], now: float) -> Statistics:
+    """Statistics that go on from what was known of operators that stay."""
+    statistics = Statistics(wiring.topology)
+    # The clock's zero is long ago: time counts from now.
+    statistics.settle(now)
+    for stage in wiring.stages:
+        known = figures.get(stage.key)
+        if known is not None:
+            cost, selectivity, bytes_in, bytes_out, rate = known
+            statistics.expect(
+                stage.id, cost=cost, selectivity=selectivity, bytes_in=bytes_in, bytes_out=bytes_out, rate=rate
+            )
+    return statistics
+
+
+def _scheduler(policy: Policy, view: View, wiring: Wiring, now: float) -> Scheduler:
+    """A scheduler over queues that may hold rows already, also on edges that the policy wants direct."""
+    for edge, queue in enumerate(wiring.queues):
+        view.queues.rows[edge] = queue.waiting
+        view.queues.oldest[edge] = queue.oldest
+    scheduler = Scheduler(policy, view)
+    scheduler.due = now + policy.interval
+    cut = scheduler.units.cut
+    full = _full(view, cut)
+    if full:
+        # Queues them first and leaves them then: the scheduler drains what it leaves.
+        scheduler.change(Cut(cut.queued | full, cut.together, cut.per_entry))
+        scheduler.change(cut)
+    return scheduler
+
+
+def _full(view: View, cut: Cut) -> frozenset[int]:
+    rows: Sequence[float] = view.queues.rows
+    return frozenset(edge for edge, waiting in enumerate(rows) if waiting > 0 and edge not in cut.queued)

@@ -1,0 +1,125 @@
+"""The queue of one edge: batches and marks in the order in which they were put, cut into trains without copying."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from math import inf
+
+from headgate.runtime.held import Held
+
+
+class Piece:
+    """Some rows, one after the other, of a held batch."""
+
+    __slots__ = ("held", "start", "stop")
+
+    def __init__(self, held: Held, start: int, stop: int) -> None:
+        self.held = held
+        self.start = start
+        self.stop = stop
+
+    @property
+    def rows(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def last(self) -> bool:
+        """Whether the held batch is read to its end with this piece."""
+        return self.stop == self.held.count
+
+
+class Mark:
+    """A watermark on its way, and when the rows that it follows arrived."""
+
+    __slots__ = ("since", "watermark")
+
+    def __init__(self, watermark: int, since: float) -> None:
+        self.watermark = watermark
+        self.since = since
+
+
+class EdgeQueue:
+    """Rows and marks that wait on one edge. Not thread-safe: used under the network's lock.
+
+    `waiting` is what the scheduler sees: rows, and one for each mark, so that a queue that holds only a mark is
+    ready too. A mark is never overtaken.
+    """
+
+    __slots__ = ("_items", "marks", "rows")
+
+    def __init__(self) -> None:
+        self._items: deque[Piece | Mark] = deque()
+        self.rows = 0
+        self.marks = 0
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Piece | Mark]:
+        return iter(self._items)
+
+    @property
+    def waiting(self) -> int:
+        return self.rows + self.marks
+
+    @property
+    def oldest(self) -> float:
+        """When the first thing that waits arrived; inf if nothing waits."""
+        if not self._items:
+            return inf
+        head = self._items[0]
+        return head.held.arrival.first if isinstance(head, Piece) else head.since
+
+    def put(self, held: Held) -> None:
+        """Adds all rows of a held batch, of which this queue is one reader."""
+        self._items.append(Piece(held, 0, held.count))
+        self.rows += held.count
+
+    def put_piece(self, piece: Piece) -> None:
+        """Adds a piece that waited before (when a network is restored)."""
+        self._items.append(piece)
+        self.rows += piece.rows
+
+    def put_mark(self, mark: Mark) -> bool:
+        """Adds a mark; False if it says nothing new: the last thing that waits is a mark with the same watermark."""
+        if self._items:
+            last = self._items[-1]
+            if isinstance(last, Mark) and last.watermark == mark.watermark:
+                return False
+        self._items.append(mark)
+        self.marks += 1
+        return True
+
+    def take(self, rows: float = inf) -> list[Piece | Mark]:
+        """A train: the oldest pieces and marks, up to a number of rows (at least one). The marks behind the last row
+        come with it; a train that begins with marks has at least those."""
+        train: list[Piece | Mark] = []
+        items = self._items
+        left = max(rows, 1)
+        while items:
+            head = items[0]
+            if isinstance(head, Mark):
+                train.append(items.popleft())
+                self.marks -= 1
+                continue
+            if left < 1:
+                break
+            size = head.stop - head.start
+            if size <= left:
+                train.append(items.popleft())
+            else:
+                size = int(left)
+                middle = head.start + size
+                train.append(Piece(head.held, head.start, middle))
+                head.start = middle
+            left -= size
+            self.rows -= size
+        return train
+
+    def clear(self) -> list[Held]:
+        """Empties the queue and gives the batches of which it was a reader."""
+        held = [item.held for item in self._items if isinstance(item, Piece)]
+        self._items.clear()
+        self.rows = self.marks = 0
+        return held

@@ -1,0 +1,144 @@
+"""Rows in, grants, results out: one thread, every policy, and what is counted meanwhile."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from headgate.operators.runner import Runner
+from headgate.runtime import Network
+from headgate.scheduling import policies
+from tests.runtime.plans import CRITICAL, above, both, columns, graph, query, rows, source, table
+
+POLICIES = sorted({cls.name for cls in policies().values()} - {"mss", "tuple-greedy"})
+
+
+def small() -> tuple[object, ...]:
+    s, t = source("s"), source("t")
+    shared = above(s, 30)
+    return (
+        query("all", s),
+        query("high", columns(above(shared, 60), 1, 2), CRITICAL),
+        query("some", columns(shared, 2)),
+        query("both", both(columns(shared, 1, 2), columns(above(t, 50), 1, 2))),
+    )
+
+
+def batches() -> list[tuple[str, pa.RecordBatch]]:
+    return [(name, rows(200, seed, seed * 20.0)) for seed in range(6) for name in ("s", "t")]
+
+
+def expected() -> dict[str, list[tuple[object, ...]]]:
+    runner = Runner(graph(*small()))
+    for stream, batch in batches():
+        runner.push(stream, batch)
+    runner.finish()
+    return {q.name: table(runner.results(q.name).to_batches()) for q in small()}
+
+
+def results(network: Network) -> dict[str, list[tuple[object, ...]]]:
+    return {name: table([r.rows for r in network.take(name)]) for name in network.queries}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_gives_the_runner_s_results(policy: str) -> None:
+    network = Network(graph(*small()), policy)
+    for stream, batch in batches():
+        network.push(stream, batch)
+    network.finish()
+    report = network.run()
+    assert report.done
+    assert results(network) == expected()
+    assert network.held_bytes == 0
+
+
+@pytest.mark.parametrize("rows", [1, 7, 100_000])
+def test_trains_of_any_length(rows: int) -> None:
+    network = Network(graph(*small()), f"rr:rows={rows}")
+    for stream, batch in batches():
+        network.push(stream, batch)
+        network.run()
+    network.finish()
+    network.run()
+    assert results(network) == expected()
+
+
+def test_a_budget_leaves_the_rest_in_the_queues() -> None:
+    network = Network(graph(*small()), "fifo:rows=1")
+    for stream, batch in batches():
+        network.push(stream, batch)
+    report = network.run(0.0)
+    assert not report.done
+    assert report.grants == 1
+    network.finish()
+    assert network.run().done
+    assert results(network) == expected()
+
+
+def test_policies_change_while_rows_wait() -> None:
+    network = Network(graph(*small()), "rr:rows=3")
+    names = iter(POLICIES * 2)
+    for stream, batch in batches():
+        network.push(stream, batch)
+        network.run(0.0)
+        network.policy = next(names)
+    network.finish()
+    network.run()
+    assert results(network) == expected()
+
+
+def test_order_on_an_edge_is_kept() -> None:
+    s = source()
+    network = Network(graph(query("q", columns(above(above(s, 10), 20), 0))), "mtiq:rows=5")
+    for seed in range(5):
+        network.push("s", rows(50, seed, seed * 100.0))
+    network.run()
+    times = [value for r in network.take("q") for value in r.rows.column(0).cast(pa.int64()).to_pylist()]
+    assert times == sorted(times)
+    assert times
+
+
+def test_queries_come_and_go_while_rows_wait() -> None:
+    s = source()
+    network = Network(graph(query("first", columns(above(s, 50), 2))), "fifo")
+    network.push("s", rows(100, 1))
+    network.run()
+    network.push("s", rows(0))
+    network.add(query("second", columns(above(s, 50), 1)))
+    network.push("s", rows(100, 2, 50.0))
+    network.run()
+    network.push("s", rows(100, 3, 90.0))
+    network.remove("first")
+    network.run()
+    of = [int((rows(100, seed).column(2).to_numpy() > 50).sum()) for seed in (1, 2, 3)]
+    assert sum(r.rows.num_rows for r in network.take("first")) == of[0] + of[1]
+    assert sum(r.rows.num_rows for r in network.take("second")) == of[1] + of[2]
+    with pytest.raises(KeyError, match="no query named first"):
+        network.take("first")
+    network.remove("second")
+    network.push("s", rows(10))
+    assert network.run().done
+
+
+def test_unknown_streams_are_refused() -> None:
+    network = Network(graph(*small()))
+    with pytest.raises(KeyError, match="no query reads a stream named x; the streams read are: s, t"):
+        network.push("x", rows(1))
+
+
+def test_metrics_count_rows_and_latency() -> None:
+    now = [100.0]
+    network = Network(graph(*small()), "cqc", clock=lambda: now[0])
+    network.push("s", rows(1000, 1))
+    now[0] += 2.0
+    network.run()
+    figures = network.metrics()
+    high = figures["queries"]["high"]
+    taken = sum(r.rows.num_rows for r in network.take("high"))
+    assert high["rows"] == taken > 0
+    assert high["latency"]["mean"] == pytest.approx(2.0)
+    assert high["latency"]["p99"] == pytest.approx(2.0, rel=0.05)
+    assert figures["classes"]["critical"]["rows"] == taken
+    selections = [o for o in figures["operators"] if o["kind"] == "select" and "high" in o["queries"]]
+    assert selections[0]["rows_in"] == 1000
+    assert selections[0]["rows_out"] == selections[1]["rows_in"]
