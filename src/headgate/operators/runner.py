@@ -1,4 +1,4 @@
-"""Pushes batches through a graph with all edges direct, in this process: for tests and notebooks, no Spark in the way."""
+"""Pushes batches through a graph, all edges direct, in this process, for tests and notebooks: no Spark in the way."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -19,10 +19,17 @@ class Accumulator(Protocol):
     second round. `needs_order`: its last input is the number of the row in order of arrival, which the operator adds.
     """
 
-    needs_ids: ClassVar[bool]
-    needs_order: ClassVar[bool]
-    inputs: tuple[Expr, ...]
-    types: tuple[pa.DataType, ...]
+    @property
+    def needs_ids(self) -> bool: ...
+
+    @property
+    def needs_order(self) -> bool: ...
+
+    @property
+    def inputs(self) -> tuple[Expr, ...]: ...
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]: ...
 
     def partial(self, inputs: Sequence[pa.Array], groups: Groups) -> Rounds:
         """The state of each group of rows."""

@@ -37,6 +37,17 @@ class Calls:
         found, states = groups.reduce(programs, self._needs_ids)
         return found, [self._typed(column, at) for at, column in enumerate(c for state in states for c in state)]
 
+    def empty(self) -> list[pa.Array]:
+        """The states of one group that has no rows: those of one row of nulls, which only count(*) would count."""
+        nulls = [pa.nulls(1, e.type) for e in self.exprs]
+        _, states = self.partial([], [*nulls, pa.nulls(1, pa.int64())] if self.needs_order else nulls, 1)
+        place = 0
+        for acc in self._accumulators:
+            if not acc.inputs:
+                states[place] = pa.array([0], acc.types[0])
+            place += len(acc.types)
+        return states
+
     def merge(
         self, keys: Sequence[pa.Array], states: Sequence[pa.Array], rows: int
     ) -> tuple[list[pa.Array], list[pa.Array]]:

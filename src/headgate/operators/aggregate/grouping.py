@@ -121,9 +121,9 @@ def _grouped(keys: Sequence[pa.Array], reductions: Sequence[Reduction]) -> tuple
     specs: list[tuple[Any, str, Any]] = []
     answer_at: list[int] = []
     for r in reductions:
-        if r.how == "count_all":
-            key, target = (-1, r.how), []
-        else:
+        target: Any = []
+        key = (-1, r.how)
+        if r.how != "count_all":
             place = places.get(id(r.values))
             if place is None:
                 place = places[id(r.values)] = len(columns)

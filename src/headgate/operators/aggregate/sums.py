@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from headgate.graph.expressions import Expr
 from headgate.graph.types import sql_name
-from headgate.operators.aggregate.grouping import Groups, Rounds, count, total
+from headgate.operators.aggregate.grouping import Groups, Reduction, Rounds, count, total
 from headgate.operators.kernels.errors import EvaluationError, overflow
 
 _LOW = 2**32 - 1
@@ -52,7 +52,7 @@ def _cannot_overflow(values: pa.Array) -> bool:
     ends = pc.min_max(values).as_py()
     if ends["min"] is None:
         return True
-    return max(-ends["min"], ends["max"]) * len(values) < 2**63
+    return bool(max(-ends["min"], ends["max"]) * len(values) < 2**63)
 
 
 def _carried(high: pa.Array, low: pa.Array) -> list[pa.Array]:
@@ -126,9 +126,9 @@ class Average:
         return (yield from self._both(self._inner.merge(state[:-1], groups), total(state[-1])))
 
     @staticmethod
-    def _both(sums: Rounds, counted: object) -> Rounds:
+    def _both(sums: Rounds, counted: Reduction) -> Rounds:
         asked = next(sums)
-        *answers, counts = yield [*asked, counted]  # type: ignore[list-item]
+        *answers, counts = yield [*asked, counted]
         try:
             sums.send(answers)
         except StopIteration as end:

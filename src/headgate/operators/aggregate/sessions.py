@@ -1,0 +1,210 @@
+"""Aggregates over sessions: rows of a group that follow each other within a gap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headgate.graph.operators import Aggregate
+from headgate.operators.aggregate.calls import Calls
+from headgate.operators.aggregate.grouping import Groups
+from headgate.operators.aggregate.output import Output
+from headgate.operators.batch import FOREVER, NEVER, Batch
+from headgate.operators.columns import Needed, array_of
+from headgate.operators.contract import Snapshot
+from headgate.operators.evaluate import evaluate
+from headgate.operators.hashing import hashed
+from headgate.operators.keys import flat_types, flatten, rebuild
+from headgate.operators.matching import Matcher
+from headgate.operators.runs import Run, Runs
+from headgate.operators.windows import microseconds, window_column
+
+Ints = npt.NDArray[np.int64]
+
+_PENDING = 32768
+
+
+class LiveSessions:
+    """A session lasts from its first row until `gap` after its last; two that touch are one, as in Spark.
+
+    A row is late if its event time is before the watermark under which it came. A session is put out when the
+    watermark is past its end: no row that is in time can touch it then. So the state is pieces of sessions by key,
+    and pieces are put together only when one of them is past.
+    """
+
+    def __init__(self, node: Aggregate) -> None:
+        window = node.window
+        if window is None or window.on is None:
+            raise ValueError("a session window needs the event time that it is on")
+        self._gap = window.length
+        self._calls = Calls(node.calls)
+        self._key_types = [k.type for k in node.keys]
+        flat = flat_types(self._key_types)
+        self._keys = len(flat)
+        self._exprs = (window.on, *node.keys, *self._calls.exprs)
+        self._needed = Needed(self._exprs)
+        self._output = Output(node)
+        self._window_type = node.schema[0].type
+        # The table of a run: flat keys, start, end, states.
+        self._names = [f"c{i}" for i in range(self._keys + 2 + len(self._calls.types))]
+        self._matcher = Matcher(flat, range(self._keys), nulls_equal=True)
+        self._runs = Runs(flagged_are_gone=True)
+        self._pending: list[list[pa.Array]] = []
+        self._pending_rows = 0
+        self._closed = NEVER
+        self._seen = 0
+        self._late = 0
+
+    def process(self, port: int, batch: Batch) -> list[Batch]:
+        self._output.arrived(batch.arrival)
+        exprs = self._exprs
+        if batch.mask is not None:
+            batch, exprs = self._needed.taken(batch), self._needed.exprs
+        times, valid = microseconds(evaluate(exprs[0], batch))
+        keep = times >= batch.watermark
+        if valid is not None:
+            present = valid.to_numpy(zero_copy_only=False)
+            self._late += int((present & ~keep).sum())
+            keep &= present
+        else:
+            self._late += int((~keep).sum())
+        if not keep.all():
+            batch = Batch(batch.rows.filter(pa.array(keep)), batch.arrival, batch.watermark)
+            times = times[keep]
+        if not len(times):
+            return []
+        values = [evaluate(e, batch) for e in exprs[1:]]
+        count = len(self._key_types)
+        inputs = values[count:]
+        if self._calls.needs_order:
+            inputs.append(pa.array(np.arange(self._seen, self._seen + len(times))))
+        self._seen += len(times)
+        self._pending.append([*flatten(values[:count]), pa.array(times), *inputs])
+        self._pending_rows += len(times)
+        if self._pending_rows >= _PENDING:
+            self._flush()
+        return []
+
+    def _flush(self) -> None:
+        """Groups the rows that wait into pieces of sessions."""
+        if not self._pending:
+            return
+        columns = [pa.concat_arrays(parts) for parts in zip(*self._pending, strict=True)]
+        self._pending, self._pending_rows = [], 0
+        keys, inputs = columns[: self._keys], columns[self._keys + 1 :]
+        start = columns[self._keys].to_numpy()
+        ids = self._session_ids(keys, start, start + self._gap)
+        (found,), states = self._calls.partial([pa.array(ids)], inputs, len(ids))
+        self._push(*self._spans(ids, found, keys, start, start + self._gap), states)
+
+    def _push(self, keys: Sequence[pa.Array], start: Ints, end: Ints, states: Sequence[pa.Array]) -> None:
+        table = pa.Table.from_arrays([*keys, pa.array(start), pa.array(end), *states], names=self._names)
+        self._runs.push(table, hashed(keys, len(start)), end)
+
+    @staticmethod
+    def _session_ids(keys: Sequence[pa.Array], start: Ints, end: Ints) -> Ints:
+        """Which session each piece is in: pieces of one key that touch, directly or through others, are one."""
+        groups = Groups(keys, len(start))
+        groups.reduce([], ids=True)
+        order = np.lexsort((start, groups.ids))
+        group = groups.ids[order]
+        # The latest end so far within the group, as one running maximum over (group, rank of the end).
+        ranks = np.empty(len(end), np.int64)
+        by_end = np.argsort(end, kind="stable")
+        ranks[by_end] = np.arange(len(end))
+        highest = np.maximum.accumulate(group * len(end) + ranks[order]) - group * len(end)
+        reach = end[by_end[highest]]
+        begins = np.ones(len(end), bool)
+        begins[1:] = (group[1:] != group[:-1]) | (start[order][1:] > reach[:-1])
+        ids = np.empty(len(end), np.int64)
+        ids[order] = np.cumsum(begins) - 1
+        return ids
+
+    @staticmethod
+    def _spans(
+        ids: Ints, found: pa.Array, keys: Sequence[pa.Array], start: Ints, end: Ints
+    ) -> tuple[list[pa.Array], Ints, Ints]:
+        """The keys, start and end of each session, in the order in which the sessions were found."""
+        order = np.argsort(ids, kind="stable")
+        firsts = np.flatnonzero(np.r_[True, np.diff(ids[order]) > 0])
+        wanted = found.to_numpy()
+        starts = np.minimum.reduceat(start[order], firsts)[wanted]
+        ends = np.maximum.reduceat(end[order], firsts)[wanted]
+        rows = pa.array(order[firsts][wanted])
+        return [key.take(rows) for key in keys], starts, ends
+
+    def mark(self, port: int, watermark: int) -> tuple[list[Batch], int]:
+        batches = self._close(watermark) if watermark > self._closed else []
+        self._closed = max(self._closed, watermark)
+        # The end of an open session may be the watermark itself, its window_time one microsecond before.
+        return batches, watermark if watermark in (NEVER, FOREVER) else watermark - 1
+
+    def _close(self, watermark: int) -> list[Batch]:
+        """Puts out the sessions that end before a watermark."""
+        waiting = [int(columns[self._keys].to_numpy().min()) for columns in self._pending]
+        if min([*(first + self._gap for first in waiting), self._runs.earliest]) >= watermark:
+            return []
+        self._flush()
+        pieces = self._touching(self._runs.due(watermark))
+        if pieces is None:
+            return []
+        columns = [array_of(c) for c in pieces.columns]
+        keys, states = columns[: self._keys], columns[self._keys + 2 :]
+        start, end = columns[self._keys].to_numpy(), columns[self._keys + 1].to_numpy()
+        ids = self._session_ids(keys, start, end)
+        (found,), states = self._calls.merge([pa.array(ids)], states, len(ids))
+        keys, start, end = self._spans(ids, found, keys, start, end)
+        past = end < watermark
+        if not past.all():
+            rest = pa.array(~past)
+            self._push([k.filter(rest) for k in keys], start[~past], end[~past], [s.filter(rest) for s in states])
+        self._runs.forget(watermark)
+        done = pa.array(past)
+        window = window_column(start[past], end[past], self._window_type)
+        values = self._calls.results([s.filter(done) for s in states])
+        return self._output.batch(
+            [window, *rebuild([k.filter(done) for k in keys], self._key_types), *values], int(past.sum())
+        )
+
+    def _touching(self, due: list[tuple[Run, Ints]]) -> pa.Table | None:
+        """Takes all pieces of the keys that have a piece that is due out of the state."""
+        if not due:
+            return None
+        found = pa.concat_tables([run.table.take(pa.array(rows)) for run, rows in due])
+        keys, _ = Groups([array_of(c) for c in found.columns[: self._keys]], found.num_rows).reduce([])
+        hashes = hashed(keys, len(keys[0]) if keys else 1)
+        pieces = []
+        for run in self._runs:
+            for _, rows in self._matcher.pairs(run, keys, hashes):
+                alive = rows[~run.flags[rows]]
+                pieces.append(run.table.take(pa.array(alive)))
+                run.flag(alive)
+        return pa.concat_tables(pieces)
+
+    def snapshot(self) -> Snapshot:
+        self._flush()
+        parts, meta = self._runs.parts("sessions")
+        own = {"closed": self._closed, "seen": self._seen, "late": self._late, "newest": self._output.newest}
+        return Snapshot(parts, {**meta, **own})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._runs.restore("sessions", snapshot.parts, snapshot.meta)
+        self._closed = snapshot.meta["closed"]
+        self._seen = snapshot.meta["seen"]
+        self._late = snapshot.meta["late"]
+        self._output.newest = snapshot.meta["newest"]
+
+    @property
+    def state_rows(self) -> int:
+        return self._runs.rows + self._pending_rows
+
+    @property
+    def state_bytes(self) -> int:
+        return self._runs.nbytes + sum(int(c.nbytes) for columns in self._pending for c in columns)
+
+    @property
+    def late_rows(self) -> int:
+        return self._late

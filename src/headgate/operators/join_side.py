@@ -1,0 +1,100 @@
+"""One side of a join: what is read from a batch of it, and the rows that wait for partners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headgate.graph.expressions import Column, Expr
+from headgate.operators.batch import NEVER, Batch
+from headgate.operators.evaluate import evaluate
+from headgate.operators.hashing import Hashes, hashed
+from headgate.operators.keys import flat_types, flatten
+from headgate.operators.matching import Matcher
+from headgate.operators.runs import Runs
+from headgate.operators.windows import microseconds
+
+Ints = npt.NDArray[np.int64]
+
+
+class Arrived:
+    """Rows of one side in order of the hashes of their keys, and those that can have no partner at all."""
+
+    def __init__(self, rows: pa.RecordBatch, keys: list[pa.Array], hashes: Hashes, times: Ints) -> None:
+        order = np.argsort(hashes)
+        at = pa.array(order)
+        self.rows = rows.take(at)
+        self.keys = [k.take(at) for k in keys]
+        self.hashes = hashes[order]
+        self.times = times[order]
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+
+class Side:
+    """The keys, the event time and the state of the left or the right input."""
+
+    def __init__(self, width: int, names: Sequence[str], keys: Sequence[Expr], time: Expr) -> None:
+        self._width = width
+        self._names = list(names)
+        self._exprs = [time, *keys]
+        types = flat_types([k.type for k in keys])
+        # Keys that are columns of the row as they are need not be kept twice.
+        self._kept = [
+            k.index
+            if isinstance(k, Column) and not (pa.types.is_nested(k.type) or pa.types.is_floating(k.type))
+            else None
+            for k in keys
+        ]
+        self._plain = None not in self._kept
+        places = [k for k in self._kept if k is not None] if self._plain else range(width, width + len(types))
+        self.matcher = Matcher(types, places, nulls_equal=False)
+        self.runs = Runs(flagged_are_gone=False)
+        self.mark = NEVER
+        self.late = 0
+
+    def read(self, batch: Batch) -> tuple[Arrived, pa.RecordBatch]:
+        """The rows that are in time: those that may have partners, and those that cannot (a null key or time)."""
+        batch = batch.taken()
+        time, *keys = (evaluate(e, batch) for e in self._exprs)
+        rows = pa.RecordBatch.from_arrays(batch.rows.columns[: self._width], names=self._names)
+        times, valid = microseconds(time)
+        late = times < batch.watermark
+        if valid is not None:
+            late &= valid.to_numpy(zero_copy_only=False)
+        if late.any():
+            self.late += int(late.sum())
+            keep = pa.array(~late)
+            rows, keys, times = rows.filter(keep), [k.filter(keep) for k in keys], times[~late]
+            valid = None if valid is None else valid.filter(keep)
+        flat = flatten(keys)
+        able = valid
+        for key in keys:
+            if key.null_count:
+                able = pc.is_valid(key) if able is None else pc.and_(able, pc.is_valid(key))
+        if able is None:
+            return Arrived(rows, flat, hashed(flat, len(times)), times), rows.slice(0, 0)
+        alone = rows.filter(pc.invert(able))
+        flat = [k.filter(able) for k in flat]
+        times = times[able.to_numpy(zero_copy_only=False)]
+        return Arrived(rows.filter(able), flat, hashed(flat, len(times)), times), alone
+
+    def keep(self, arrived: Arrived, matched: npt.NDArray[np.bool_], needed: npt.NDArray[np.bool_] | None) -> None:
+        """Lets rows wait for partners; `needed`: only these (None: all)."""
+        columns = [*arrived.rows.columns, *(() if self._plain else arrived.keys)]
+        table = pa.Table.from_arrays(columns, names=[f"c{i}" for i in range(len(columns))])
+        if needed is None or needed.all():
+            self.runs.push(table, arrived.hashes, arrived.times, matched)
+        elif needed.any():
+            chosen = table.filter(pa.array(needed)).combine_chunks()
+            self.runs.push(chosen, arrived.hashes[needed], arrived.times[needed], matched[needed])
+
+    def columns(self, table: pa.Table, rows: Ints) -> list[pa.Array]:
+        """The columns of some rows of a run, without the keys that are kept beside them."""
+        at = pa.array(rows)
+        return [table.column(i).chunk(0).take(at) for i in range(self._width)]

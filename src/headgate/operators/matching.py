@@ -1,0 +1,43 @@
+"""Equality of keys between rows that come and rows that are kept, on flat key columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headgate.operators.columns import array_of
+from headgate.operators.hashing import Hashes
+from headgate.operators.keys import equal
+from headgate.operators.runs import Run
+
+Ints = npt.NDArray[np.int64]
+
+
+class Matcher:
+    """Finds the rows of a run whose keys equal given ones. `places`: where the flat keys stand in a run's table."""
+
+    def __init__(self, types: Sequence[pa.DataType], places: Sequence[int], nulls_equal: bool) -> None:
+        self._places = list(places)
+        self._nulls_equal = nulls_equal
+        # The hash of a single number of at most 64 bits is one to one, so equal hashes are equal keys.
+        self._exact = not nulls_equal and len(types) == 1 and _narrow(types[0])
+
+    def pairs(self, run: Run, keys: Sequence[pa.Array], hashes: Hashes) -> Iterator[tuple[Ints, Ints]]:
+        """Pairs (position among the keys, row of the run) with equal keys, in lots."""
+        for probes, rows in run.candidates(hashes):
+            if self._exact:
+                yield probes, rows
+                continue
+            same = np.ones(len(probes), bool)
+            at_probes, at_rows = pa.array(probes), pa.array(rows)
+            for place, key in zip(self._places, keys, strict=True):
+                kept = array_of(run.table.column(place))
+                same &= equal(key.take(at_probes), kept.take(at_rows), self._nulls_equal)
+            yield (probes, rows) if same.all() else (probes[same], rows[same])
+
+
+def _narrow(type_: pa.DataType) -> bool:
+    return not (pa.types.is_string(type_) or pa.types.is_binary(type_)) and bool(type_.bit_width <= 64)

@@ -1,0 +1,179 @@
+"""The first rows of each partition by an order, put out when the partition is complete."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headgate.graph.operators import Order, Top
+from headgate.graph.types import sql_name
+from headgate.operators.aggregate.grouping import Groups
+from headgate.operators.batch import FOREVER, Arrival, Batch
+from headgate.operators.columns import array_of, record
+from headgate.operators.contract import Snapshot
+from headgate.operators.evaluate import evaluate
+from headgate.operators.keys import flatten, ordered
+from headgate.operators.windows import microseconds
+
+Ints = npt.NDArray[np.int64]
+
+_SPARE = 16384
+"""So many rows more than the last pruning left may wait before the next."""
+
+
+class LiveTop:
+    """Keeps the rows that may still be among the first; of rows that are equal in the order, the earlier comes first.
+
+    Rows that come behind the watermark are dropped and counted. A row without a time waits for the end of the stream.
+    """
+
+    def __init__(self, node: Top) -> None:
+        for term in node.order:
+            if pa.types.is_nested(term.expr.type):
+                raise ValueError(f"rows cannot be put in order by a column of type {sql_name(term.expr.type)}")
+        self._partition = node.partition
+        self._order = node.order
+        self._count = node.count
+        self._ranking = node.ranking
+        self._time = node.time
+        self._names = node.schema.names
+        self._width = len(node.input.schema)
+        self._tables: list[tuple[int, pa.Table]] = []
+        self._next = 0
+        self._kept = 0
+        self._late = 0
+        self._newest = 0.0
+        self._earliest = FOREVER + 1
+
+    def process(self, port: int, batch: Batch) -> list[Batch]:
+        batch = batch.taken()
+        if not batch.rows.num_rows:
+            return []
+        self._newest = max(self._newest, batch.arrival.total / max(batch.arrival.count, 1))
+        times, valid = microseconds(evaluate(self._time, batch))
+        if valid is not None:
+            times = np.where(valid.to_numpy(zero_copy_only=False), times, FOREVER)
+        partition = flatten([evaluate(e, batch) for e in self._partition])
+        order = [ordered(evaluate(term.expr, batch)) for term in self._order]
+        columns = [*batch.rows.columns[: self._width], pa.array(times), *partition, *order]
+        table = pa.Table.from_arrays(columns, names=[f"c{i}" for i in range(len(columns))])
+        late = times < batch.watermark
+        if late.any():
+            self._late += int(late.sum())
+            table = table.filter(pa.array(~late)).combine_chunks()
+            times = times[~late]
+        if not len(times):
+            return []
+        self._earliest = min(self._earliest, int(times.min()))
+        self._push(table)
+        if self._rows > 2 * self._kept + _SPARE:
+            self._prune()
+        return []
+
+    def mark(self, port: int, watermark: int) -> tuple[list[Batch], int]:
+        # A row without a time has the time FOREVER: it is put out by the end of the stream.
+        bound = watermark if watermark < FOREVER else FOREVER + 1
+        if self._earliest >= bound:
+            return [], watermark
+        table, ranks = self._prune()
+        times = array_of(table.column(self._width)).to_numpy()
+        complete = times < bound
+        self._replace(table.filter(pa.array(~complete)))
+        if not complete.any():
+            return [], watermark
+        rows = table.select(list(range(self._width))).filter(pa.array(complete))
+        rank = pa.array(ranks[complete].astype(np.int32))
+        made = record([*(array_of(c) for c in rows.columns), rank], self._names, rows.num_rows)
+        return [Batch(made, Arrival.at(self._newest, rows.num_rows))], watermark
+
+    @property
+    def _rows(self) -> int:
+        return sum(table.num_rows for _, table in self._tables)
+
+    def _push(self, table: pa.Table) -> None:
+        self._next += 1
+        self._tables.append((self._next, table))
+
+    def _replace(self, table: pa.Table) -> None:
+        self._tables = []
+        self._kept = table.num_rows
+        self._earliest = FOREVER + 1
+        if table.num_rows:
+            table = table.combine_chunks()
+            self._earliest = int(array_of(table.column(self._width)).to_numpy().min())
+            self._push(table)
+
+    def _prune(self) -> tuple[pa.Table, Ints]:
+        """Forgets the rows that cannot be among the first any more. Gives those that can, with their ranks."""
+        table = pa.concat_tables([t for _, t in self._tables])
+        ranks = self._ranks(table)
+        first = ranks <= self._count
+        if not first.all():
+            table = table.filter(pa.array(first))
+            ranks = ranks[first]
+        self._replace(table)
+        return table, ranks
+
+    def _ranks(self, table: pa.Table) -> Ints:
+        """The rank of each row in its partition."""
+        rows = table.num_rows
+        columns = [array_of(c) for c in table.columns[self._width + 1 :]]
+        cut = len(columns) - len(self._order)
+        groups = Groups(columns[:cut], rows)
+        groups.reduce([], ids=True)
+        terms = [_places(c, term) for c, term in zip(columns[cut:], self._order, strict=True)]
+        order = np.lexsort((*reversed(terms), groups.ids))
+        partition = groups.ids[order]
+        begins = np.r_[True, partition[1:] != partition[:-1]]
+        number = np.arange(rows)
+        start = np.maximum.accumulate(np.where(begins, number, 0))
+        if self._ranking == "row_number":
+            ranked = number - start + 1
+        else:
+            differs = begins.copy()
+            for term in terms:
+                differs[1:] |= term[order][1:] != term[order][:-1]
+            if self._ranking == "rank":
+                ranked = np.maximum.accumulate(np.where(differs, number, 0)) - start + 1
+            else:
+                dense = np.cumsum(differs)
+                ranked = dense - dense[start] + 1
+        ranks = np.empty(rows, np.int64)
+        ranks[order] = ranked
+        return ranks
+
+    def snapshot(self) -> Snapshot:
+        parts = {f"rows-{number}": table for number, table in self._tables}
+        meta = {"next": self._next, "kept": self._kept, "late": self._late, "newest": self._newest}
+        return Snapshot(parts, {**meta, "tables": [n for n, _ in self._tables], "earliest": self._earliest})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        meta = snapshot.meta
+        self._next, self._kept, self._late = meta["next"], meta["kept"], meta["late"]
+        self._newest, self._earliest = meta["newest"], meta["earliest"]
+        self._tables = [(number, snapshot.parts[f"rows-{number}"]) for number in meta["tables"]]
+
+    @property
+    def state_rows(self) -> int:
+        return self._rows
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(int(table.nbytes) for _, table in self._tables)
+
+    @property
+    def late_rows(self) -> int:
+        return self._late
+
+
+def _places(column: pa.Array, term: Order) -> Ints:
+    """The place of each value in the order of one term: equal values have equal places."""
+    places = pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    if term.descending:
+        places = -places
+    if column.null_count:
+        outside = np.iinfo(np.int64).min if term.nulls_first else np.iinfo(np.int64).max
+        places = np.where(pc.is_null(column).to_numpy(zero_copy_only=False), outside, places)
+    return places
