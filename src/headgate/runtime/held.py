@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pyarrow as pa
 
 from headgate.operators.batch import Arrival, Batch
@@ -52,6 +55,23 @@ class Held:
         self.roots: Roots | None = None
         self.part: str | None = None
         self.index = 0
+
+    @classmethod
+    def absent(cls, described: Mapping[str, Any]) -> Held:
+        """A batch that a manifest describes; its rows are in the store, and nobody reads it yet."""
+        held = cls.__new__(cls)
+        held.rows = None
+        held.arrival = Arrival(*described["arrival"])
+        held.watermark = described["watermark"]
+        held.computed = {}
+        held.count = described["rows"]
+        held.readers = 0
+        held.cls = OUTBOX
+        held.order = held.bytes = held.memo = held.pins = 0
+        held.tracked = True
+        held.roots = None
+        held.part, held.index = described["part"], described["index"]
+        return held
 
 
 def roots_of(rows: pa.RecordBatch) -> Roots:

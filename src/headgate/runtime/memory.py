@@ -64,6 +64,14 @@ class Memory:
         held.tracked = tracked
         self._count(held)
 
+    def adopt(self, held: Held) -> None:
+        """Takes over a batch whose rows are in a part of the store."""
+        assert held.part is not None
+        self._orders += 1
+        held.order = self._orders
+        held.tracked = True
+        self._parts[held.part] = self._parts.get(held.part, 0) + 1
+
     def release(self, held: Held) -> None:
         """One reader has read it to its end; the last one frees it."""
         held.readers -= 1
@@ -155,7 +163,7 @@ class Memory:
             return 0
         self._leaving.update(held.order for held in chosen)
         try:
-            for group in _groups([held for held in chosen if held.part is None]):
+            for group in in_files([held for held in chosen if held.part is None]):
                 self._write(group)
         finally:
             self._leaving.difference_update(held.order for held in chosen)
@@ -237,8 +245,8 @@ def _coldest(held: Held) -> tuple[int, int]:
     return (-held.cls, -held.order)
 
 
-def _groups(chosen: list[Held]) -> list[list[Held]]:
-    """Batches that go into one file: of one schema, not too many bytes; dictionaries differ between batches."""
+def in_files(chosen: list[Held]) -> list[list[Held]]:
+    """Batches by the file that they go into: of one schema, not too many bytes; dictionaries differ between batches."""
     by_schema: dict[pa.Schema, list[Held]] = {}
     groups: list[list[Held]] = []
     room: dict[pa.Schema, int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
 
@@ -27,11 +27,29 @@ from headgate.runtime.loop import Loop
 from headgate.runtime.memory import Memory
 from headgate.runtime.outbox import Outbox, Result
 from headgate.runtime.quarantine import Failure, text_of
+from headgate.runtime.snapshot import (
+    VERSION,
+    Brought,
+    States,
+    Waiting,
+    count_on,
+    counters,
+    fill_outbox,
+    fill_queue,
+    outbox_state,
+    parts_of,
+    policy_from,
+    policy_state,
+    queue_state,
+)
 from headgate.runtime.stage import Stage
 from headgate.runtime.store import Folder, Store
-from headgate.runtime.wiring import Wiring
-from headgate.scheduling import Cut, Policy, Scheduler, Statistics, View
+from headgate.runtime.wiring import Wiring, key_of
+from headgate.scheduling import Cut, Performance, Policy, Scheduler, Statistics, View
 from headgate.scheduling import policy as policy_of
+
+Figures = tuple[float, ...]
+"""Cost, selectivity, bytes per row in and out, and arrival rate of an operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +105,7 @@ class Network:
         self._failures: dict[str, Failure] = {}
         self._watermarks: dict[str, int] = {}
         self._marked: dict[str, int] = {}
+        self._states = States(self._memory)
         self._flow = Flow(clock)
         self._wiring: Wiring | None = None
         self._loop: Loop
@@ -276,7 +295,7 @@ class Network:
             self._graph.remove(name)
             self._rewire()
 
-    def _rewire(self) -> None:
+    def _rewire(self, figures: Mapping[str, Figures] | None = None) -> None:
         """Builds the network for the graph as it is now, around the operators and queues that stay."""
         before, old = self._wiring, getattr(self, "_loop", None)
         for query in self._graph.queries.values():
@@ -286,17 +305,95 @@ class Network:
         for _, source in self._graph.sources():
             self._watermarks.setdefault(source.stream, NEVER)
             self._marked.setdefault(source.stream, NEVER)
-        figures = _figures(old) if old is not None else {}
+        if figures is None:
+            figures = _figures(old) if old is not None else {}
         wiring = Wiring(self._graph, self._outboxes, lambda node: self._make(node, self._settings), before)
         for queue in wiring.left:
             for held in queue.clear():
                 self._memory.release(held)
+        if before is not None:
+            self._states.forget(list({s.key for s in before.stages} - {s.key for s in wiring.stages}))
         view = View.of(wiring.topology, _statistics(wiring, figures, self._clock()))
         if old is not None:
             view.performance = old.view.performance
         self._wiring = wiring
         scheduler = _scheduler(self._policy, view, wiring, self._clock())
         self._loop = Loop(wiring, scheduler, self._memory, self._gate, self._clock, self._limits)
+
+    # Snapshots --------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """The whole network as it is between two grants: a manifest of plain values, with all rows in the store.
+
+        "parts" names the parts that it needs. Only what changed since the last snapshot is written.
+        """
+        with self._gate.alone():
+            loop, wiring = self._loop, self._loop.wiring
+            loop.settle(self._clock())
+            waiting = Waiting(self._memory)
+            queues = {
+                key: queue_state(queue, waiting)
+                for key, queue in zip(wiring.edge_keys, wiring.queues, strict=True)
+                if queue
+            }
+            outboxes = {name: outbox_state(outbox, waiting) for name, outbox in self._outboxes.items()}
+            operators = self._states.save(wiring.stages)
+            batches = waiting.write()
+            performance = loop.view.performance
+            return {
+                "version": VERSION,
+                "parts": parts_of(batches, operators),
+                "batches": batches,
+                "queues": queues,
+                "outboxes": outboxes,
+                "operators": operators,
+                "counters": counters(wiring),
+                "statistics": {key: list(known) for key, known in _figures(loop).items()},
+                "performance": asdict(performance),
+                "watermarks": dict(self._watermarks),
+                "marked": dict(self._marked),
+                "policy": policy_state(self._policy),
+                "failures": [failure.state() for failure in self._failures.values()],
+            }
+
+    def restore(self, manifest: Mapping[str, Any]) -> None:
+        """Goes on from a snapshot, whose parts are in the store; called once, on a new network.
+
+        Queries that are new since then start fresh; what belonged to queries that are gone is left out. Arrival times
+        are of the clock, so a network whose snapshots outlive the process needs a clock that does too.
+        """
+        if manifest.get("version") != VERSION:
+            raise ValueError(
+                f"the snapshot has version {manifest.get('version')}, this Headgate reads version {VERSION}; "
+                "start from an empty checkpoint, or with the version that wrote it"
+            )
+        with self._gate.alone():
+            for known in manifest["failures"]:
+                failure = Failure(**known)
+                query = self._graph.queries.get(failure.query)
+                if query is not None and key_of(query.plan) == failure.plan:
+                    self._failures[failure.query] = failure
+                    self._graph.remove(failure.query)
+            self._policy = policy_from(manifest["policy"], self._policy)
+            self._rewire()
+            wiring = self._loop.wiring
+            self._watermarks.update(manifest["watermarks"])
+            self._marked.update(manifest["marked"])
+            for stage in wiring.stages:
+                if stage.key in manifest["operators"]:
+                    self._states.load(stage, manifest["operators"][stage.key])
+            count_on(wiring, manifest["counters"])
+            brought = Brought(self._memory, manifest["batches"])
+            topology = wiring.topology
+            for edge, (key, queue) in enumerate(zip(wiring.edge_keys, wiring.queues, strict=True)):
+                cls = topology.operator_class[topology.edges[edge].consumer]
+                fill_queue(queue, manifest["queues"].get(key, ()), brought, cls)
+            for name, outbox in self._outboxes.items():
+                if name in manifest["outboxes"]:
+                    fill_outbox(outbox, manifest["outboxes"][name], brought)
+            brought.finish()
+            self._rewire({key: tuple(known) for key, known in manifest["statistics"].items()})
+            self._loop.view.performance = Performance(**manifest["performance"])
 
     # Quarantine -------------------------------------------------------------------------------------------
 
@@ -314,13 +411,11 @@ class Network:
         for index in topology.serves[stage.id]:
             name = topology.queries[index].name
             if name in self._graph.queries:
+                plan = key_of(self._graph.queries[name].plan)
                 self._failures[name] = Failure(
-                    name, topology.operators[stage.id], detail, text_of(error), self._clock()
+                    name, topology.operators[stage.id], detail, text_of(error), self._clock(), plan
                 )
                 self._graph.remove(name)
-
-
-Figures = tuple[float, float, float, float, float]
 
 
 def _figures(loop: Loop) -> dict[str, Figures]:

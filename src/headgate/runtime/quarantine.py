@@ -15,6 +15,8 @@ class Failure:
     detail: str
     error: str
     at: float
+    plan: str = ""
+    """Which plan failed, so that a query that was written anew gets its chance after a restart."""
 
     def __str__(self) -> str:
         where = f" in {self.operator} ({self.detail})" if self.operator else ""

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import quote
 from weakref import finalize
 
 import pyarrow as pa
@@ -34,10 +35,12 @@ class Store(Protocol):
 class Folder:
     """A store in a folder of the local file system: one Arrow IPC file a part.
 
-    Without a path it makes a temporary folder, which goes when the store goes.
+    Without a path it makes a temporary folder, which goes when the store goes. With `keep` it removes nothing, so that
+    every snapshot can be restored.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, keep: bool = False) -> None:
+        self._keep = keep
         if path is None:
             temporary = tempfile.TemporaryDirectory(prefix="headgate-", ignore_cleanup_errors=True)
             finalize(self, temporary.cleanup)
@@ -70,7 +73,8 @@ class Folder:
             raise OSError(f"cannot read waiting rows back from {target}: {error}; were its files removed?") from error
 
     def discard(self, key: str) -> None:
-        self._file(key).unlink(missing_ok=True)
+        if not self._keep:
+            self._file(key).unlink(missing_ok=True)
 
     def _file(self, key: str) -> Path:
-        return self.path / f"{key}.arrow"
+        return self.path / f"{quote(key, safe='')}.arrow"

@@ -1,0 +1,132 @@
+"""A network that is stopped at any moment and goes on in a new object gives the results of one that never stopped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from headgate.graph.queries import Query
+from headgate.operators.runner import Runner
+from headgate.runtime import Folder, Limits, Network
+from headgate.scheduling import policies
+from tests.runtime.plans import CRITICAL, above, both, columns, graph, per_window, query, rows, source, table
+
+POLICIES = sorted({cls.name for cls in policies().values()} - {"mss", "tuple-greedy"})
+
+
+def small() -> tuple[Query, ...]:
+    s, t = source("s", 2_000_000), source("t")
+    shared = above(s, 30)
+    return (
+        query("all", s),
+        query("high", columns(above(shared, 60), 1, 2), CRITICAL),
+        query("windows", per_window(shared)),
+        query("both", per_window(both(shared, above(t, 50)))),
+    )
+
+
+def batches() -> list[tuple[str, pa.RecordBatch]]:
+    return [(name, rows(200, seed, seed * 20.0)) for seed in range(5) for name in ("s", "t")]
+
+
+def expected() -> dict[str, list[tuple[object, ...]]]:
+    runner = Runner(graph(*small()))
+    for stream, batch in batches():
+        runner.push(stream, batch)
+    runner.finish()
+    return {q.name: table(runner.results(q.name).to_batches()) for q in small()}
+
+
+def again(network: Network, store: Folder, policy: str) -> Network:
+    manifest = json.loads(json.dumps(network.snapshot()))
+    restored = Network(graph(*small()), policy, store=Folder(store.path, keep=True))
+    restored.restore(manifest)
+    return restored
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_restart_between_any_two_batches_changes_nothing(policy: str, tmp_path: Path) -> None:
+    store = Folder(tmp_path, keep=True)
+    network = Network(graph(*small()), policy, store=store)
+    for number, (stream, batch) in enumerate(batches()):
+        network.push(stream, batch)
+        if number % 3:
+            network.run(0.0)
+        network = again(network, store, policy)
+    network.finish()
+    network = again(network, store, policy)
+    network.run()
+    network = again(network, store, policy)
+    found = {name: table([r.rows for r in network.take(name)]) for name in network.queries}
+    assert found == expected()
+    assert network.held_bytes == 0
+
+
+def test_what_waits_is_written_once(tmp_path: Path) -> None:
+    store = Folder(tmp_path, keep=True)
+    network = Network(graph(*small()), "fifo", store=store)
+    network.push("s", rows(1000))
+    first = network.snapshot()
+    files = set(tmp_path.iterdir())
+    second = network.snapshot()
+    assert first["parts"] == second["parts"]
+    assert set(tmp_path.iterdir()) == files
+    network.push("s", rows(1000, 1, 100.0))
+    third = network.snapshot()
+    assert len(set(third["parts"]) - set(first["parts"])) == 1
+
+
+def test_spilled_batches_are_not_written_by_a_snapshot(tmp_path: Path) -> None:
+    store = Folder(tmp_path, keep=True)
+    network = Network(graph(*small()), "fifo", store=store, limits=Limits(memory=1000))
+    network.push("s", rows(1000))
+    assert network.held_bytes == 0
+    files = set(tmp_path.iterdir())
+    assert len(files) == 1
+    manifest = network.snapshot()
+    assert set(tmp_path.iterdir()) == files
+    restored = Network(graph(*small()), "fifo", store=store)
+    restored.restore(manifest)
+    # Rows are read when they are needed, not when the network is restored.
+    assert restored.held_bytes == 0
+    assert restored.waiting == network.waiting
+    restored.run()
+    assert sum(r.rows.num_rows for r in restored.take("all")) == 1000
+
+
+def test_state_that_did_not_change_is_not_written_again(tmp_path: Path) -> None:
+    network = Network(graph(query("windows", per_window(source()))), "fifo", store=Folder(tmp_path, keep=True))
+    network.push("s", rows(1000))
+    network.run()
+    network.take("windows")
+    first = network.snapshot()
+    assert first["parts"]
+    files = set(tmp_path.iterdir())
+    second = network.snapshot()
+    assert second["parts"] == first["parts"]
+    assert set(tmp_path.iterdir()) == files
+
+
+def test_queries_may_differ_when_it_goes_on(tmp_path: Path) -> None:
+    store = Folder(tmp_path, keep=True)
+    network = Network(graph(*small()), "fifo", store=store)
+    network.push("s", rows(100))
+    kept = small()[1]
+    restored = Network(graph(kept, query("new", columns(above(source(), 5), 2))), "fifo", store=store)
+    restored.restore(network.snapshot())
+    restored.push("s", rows(100, 1, 50.0))
+    restored.run()
+    assert sum(r.rows.num_rows for r in restored.take("high")) == sum(
+        int((rows(100, seed).column(2).to_numpy() > 60).sum()) for seed in (0, 1)
+    )
+    assert sum(r.rows.num_rows for r in restored.take("new")) == int((rows(100, 1).column(2).to_numpy() > 5).sum())
+    assert restored.held_bytes == 0
+
+
+def test_a_snapshot_of_another_version_is_refused() -> None:
+    network = Network(graph(*small()))
+    with pytest.raises(ValueError, match="version 99, this Headgate reads version 1"):
+        network.restore({"version": 99})
