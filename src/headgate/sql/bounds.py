@@ -1,0 +1,139 @@
+"""Divides the conditions of a join into equal keys, a bound of time, conditions of one side, and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from headgate.graph.expressions import Call, Column, Expr
+from headgate.graph.operators import TimeBound
+from headgate.sql.times import DAY, Times, is_window, linear, time_of, window_time
+
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
+
+
+@dataclass
+class Conditions:
+    """What a join's conditions say. Left keys are over the left side, right keys and times over the right side."""
+
+    left_keys: list[Expr] = field(default_factory=list)
+    right_keys: list[Expr] = field(default_factory=list)
+    left_only: list[Expr] = field(default_factory=list)
+    right_only: list[Expr] = field(default_factory=list)
+    rest: list[Expr] = field(default_factory=list)
+    bound: TimeBound | None = None
+
+
+def divide(terms: Iterable[Expr], width: int, left: Times, right: Times) -> Conditions:
+    """Divides terms over both sides' columns; the left side has `width` columns."""
+    found = Conditions()
+    bounds: dict[tuple[Expr, Expr], _Bound] = {}
+    for term in _flat(terms):
+        side = _side(term, width)
+        if side == "left":
+            found.left_only.append(term)
+        elif side == "right":
+            found.right_only.append(moved_right(term, width))
+        elif not _between(term, width, left, right, found, bounds):
+            found.rest.append(term)
+    _choose(found, bounds)
+    return found
+
+
+def moved_right(expr: Expr, width: int) -> Expr:
+    """An expression over the right columns of a join as one over the right side alone."""
+    return expr.rewrite(lambda e: Column(e.type, e.index - width) if isinstance(e, Column) else None)
+
+
+def _flat(terms: Iterable[Expr]) -> Iterable[Expr]:
+    for term in terms:
+        if isinstance(term, Call) and term.name == "and":
+            yield from _flat(term.args)
+        else:
+            yield term
+
+
+def _side(expr: Expr, width: int) -> str:
+    columns = expr.columns
+    if not columns:
+        return "both"
+    if all(i < width for i in columns):
+        return "left"
+    if all(i >= width for i in columns):
+        return "right"
+    return "both"
+
+
+@dataclass
+class _Bound:
+    """What is known of right time - left time. `terms` are the conditions that it stands for."""
+
+    low: int | None = None
+    high: int | None = None
+    exact: bool = True
+    terms: list[Expr] = field(default_factory=list)
+
+    def add(self, name: str, distance: int, term: Expr, exact: bool) -> None:
+        """right - left `name` distance, for whole microseconds."""
+        slack = 0 if exact else DAY
+        if name in ("ge", "gt", "eq"):
+            low = distance + (1 if name == "gt" else 0) - slack
+            self.low = low if self.low is None else max(self.low, low)
+        if name in ("le", "lt", "eq"):
+            high = distance - (1 if name == "lt" else 0) + slack
+            self.high = high if self.high is None else min(self.high, high)
+        self.exact = self.exact and exact
+        self.terms.append(term)
+
+
+def _between(
+    term: Expr, width: int, left: Times, right: Times, found: Conditions, bounds: dict[tuple[Expr, Expr], _Bound]
+) -> bool:
+    """Takes a comparison of one side with the other; False if the term is nothing of the kind."""
+    if not isinstance(term, Call) or term.name not in _MIRRORED:
+        return False
+    name, (a, b) = term.name, term.args
+    if _side(a, width) == "right" and _side(b, width) == "left":
+        name, a, b = _MIRRORED[name], b, a
+    if _side(a, width) != "left" or _side(b, width) != "right":
+        return False
+    b = moved_right(b, width)
+    first, second = linear(a, left), linear(b, right)
+    if first is not None and second is not None:
+        # left + x <= right + y is right - left >= x - y.
+        distance = first.shift - second.shift
+        bound = bounds.setdefault((first.time, second.time), _Bound())
+        bound.add(_MIRRORED[name], distance, term, first.exact and second.exact)
+        return True
+    if name != "eq":
+        return False
+    if is_window(a.type) and a.type == b.type:
+        if time_of(a, left) is not None and time_of(b, right) is not None:
+            bounds.setdefault((window_time(a), window_time(b)), _Bound()).add("eq", 0, term, True)
+        for member in ("start", "end"):
+            found.left_keys.append(_member(a, member))
+            found.right_keys.append(_member(b, member))
+        return True
+    found.left_keys.append(a)
+    found.right_keys.append(b)
+    return True
+
+
+def _member(window: Expr, name: str) -> Expr:
+    return Call(window.type.field(name).type, "field", (window,), name)
+
+
+def _choose(found: Conditions, bounds: dict[tuple[Expr, Expr], _Bound]) -> None:
+    """Takes the first pair of times that is bound on both sides; what the others say stays a condition."""
+    for (left, right), bound in bounds.items():
+        closed = bound.low is not None and bound.high is not None
+        if found.bound is None and closed:
+            found.bound = TimeBound(left, right, bound.low, bound.high)
+            if bound.exact:
+                continue
+        # Equal windows are keys already.
+        found.rest += [term for term in bound.terms if not _windows(term)]
+
+
+def _windows(term: Expr) -> bool:
+    return isinstance(term, Call) and term.name == "eq" and is_window(term.args[0].type)

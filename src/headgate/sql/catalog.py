@@ -1,0 +1,280 @@
+"""The catalog: everything that scripts have declared, and the way in for their text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from sqlglot import exp
+
+from headgate.graph import types as t
+from headgate.graph.expressions import Call, Column, Expr, Literal
+from headgate.graph.operators import Operator
+from headgate.graph.queries import DEFAULT_CLASS, Query, QueryClass, Sink, Spec, Stream, Table
+from headgate.graph.types import Field, Schema
+from headgate.sql import declare
+from headgate.sql import statements as st
+from headgate.sql.context import Context, Names, PythonFunction, SplitBranch, TypeOf
+from headgate.sql.dialect import parse, parse_select, start
+from headgate.sql.errors import Script, closest
+from headgate.sql.expressions import ExpressionBinder, Scope
+from headgate.sql.formats import UPDATING
+from headgate.sql.plan import plan, split_plan
+from headgate.sql.relation import Relation, Static
+from headgate.sql.selects import SelectBinder
+from headgate.sql.sources import SourceBinder
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one statement did."""
+
+    done: OneOf["created", "dropped", "set"]
+    kind: str
+    name: str
+
+
+class Catalog:
+    """What is declared, by name without regard to case. Used by one thread at a time.
+
+    `type_of` gives the type of a Spark SQL expression over a schema; without it, functions that only Spark knows
+    are refused.
+    """
+
+    def __init__(self, type_of: TypeOf | None = None, time_zone: str = "UTC") -> None:
+        self._context = Context(type_of=type_of)
+        self._context.classes[DEFAULT_CLASS.name] = DEFAULT_CLASS
+        self._context.time_zone = declare.check_zone(time_zone, Script(time_zone, "time zone"), 0)
+
+    # -- what is there
+
+    @property
+    def streams(self) -> Names[Stream]:
+        return self._context.streams
+
+    @property
+    def tables(self) -> Names[Table]:
+        return self._context.tables
+
+    @property
+    def classes(self) -> Names[QueryClass]:
+        return self._context.classes
+
+    @property
+    def functions(self) -> Names[PythonFunction]:
+        return self._context.functions
+
+    @property
+    def queries(self) -> Names[Query]:
+        return self._context.queries
+
+    @property
+    def time_zone(self) -> str:
+        return self._context.time_zone
+
+    # -- changes
+
+    def execute(self, text: str, file: str = "<sql>") -> list[Result]:
+        """Carries out the statements of a script; all of them, or none if one is wrong (SqlError)."""
+        script = Script(text, file)
+        before = self._context
+        self._context = before.copy()
+        try:
+            return [self._execute(statement, script) for statement in parse(script)]
+        except BaseException as problem:
+            self._context = before
+            if isinstance(problem, RecursionError):
+                raise script.error("this script is nested too deeply", 0) from None
+            raise
+
+    def add_stream(self, stream: Stream) -> None:
+        """Adds a stream that is not declared in SQL, for example a streaming DataFrame."""
+        self._new_name(st.Name(stream.name, 0), "stream", Script(stream.name, "stream"))
+        self._context.streams[stream.name] = stream
+
+    def add_table(self, table: Table) -> None:
+        """Adds a static table that is not declared in SQL."""
+        self._new_name(st.Name(table.name, 0), "table", Script(table.name, "table"))
+        self._context.tables[table.name] = table
+
+    def query(
+        self, name: str, select: str, cls: str | None = None, sinks: Iterable[Sink] = (), spec: Spec | None = None
+    ) -> Query:
+        """Adds a query whose SELECT is given by itself. Positions in errors are those in the SELECT."""
+        script = Script(select, name)
+        self._new_name(st.Name(name, 0), "query", script)
+        rank = self._class(st.Name(cls, 0), script) if cls is not None else self._default_class
+        given = tuple(sinks)
+        made = self._query(name, parse_select(script), rank, given, spec or Spec(), select, script, (0,) * len(given))
+        self._context.queries[name] = made
+        return made
+
+    def drop_query(self, name: str) -> None:
+        """Removes a query; KeyError if there is none of that name."""
+        del self._context.queries[name]
+
+    # -- statements
+
+    def _execute(self, statement: st.Statement, script: Script) -> Result:
+        context = self._context
+        match statement:
+            case st.CreateClass(name=name):
+                self._new_class(name, script)
+                context.classes[name.text] = declare.declare_class(statement, script)
+                return Result("created", "class", name.text)
+            case st.CreateStream(name=name):
+                self._new_name(name, "stream", script)
+                context.streams[name.text] = declare.declare_stream(statement, context, script)
+                return Result("created", "stream", name.text)
+            case st.CreateTable(name=name):
+                self._new_name(name, "table", script)
+                context.tables[name.text] = declare.declare_table(statement, script)
+                return Result("created", "table", name.text)
+            case st.CreateFunction(name=name):
+                self._new_function(name, script)
+                context.functions[name.text] = declare.declare_function(statement, script)
+                return Result("created", "function", name.text)
+            case st.CreateSplit():
+                return self._split(statement, script)
+            case st.CreateQuery(name=name):
+                self._create_query(statement, script)
+                return Result("created", "query", name.text)
+            case st.DropQuery(name=name):
+                return self._drop(statement, script)
+            case st.SetTimeZone():
+                context.time_zone = declare.check_zone(statement.zone, script, statement.zone_at)
+                return Result("set", "time zone", context.time_zone)
+        raise TypeError(f"no rule for {type(statement).__name__}")
+
+    def _create_query(self, statement: st.CreateQuery, script: Script) -> None:
+        name = statement.name
+        self._new_name(name, "query", script)
+        cls = self._class(statement.cls, script) if statement.cls is not None else self._default_class
+        sinks = declare.declare_sinks(statement.sinks, script)
+        spec = declare.declare_spec(statement.spec, script)
+        places = tuple(clause.format.at for clause in statement.sinks)
+        made = self._query(name.text, statement.select, cls, sinks, spec, statement.sql, script, places)
+        self._context.queries[name.text] = made
+
+    def _query(
+        self,
+        name: str,
+        select: exp.Expr,
+        cls: QueryClass,
+        sinks: tuple[Sink, ...],
+        spec: Spec,
+        sql: str,
+        script: Script,
+        places: tuple[int, ...],
+    ) -> Query:
+        """Binds and plans a query; `places` are where its sinks stand in the text."""
+        relation = SelectBinder(self._context, script).query(select)
+        self._check_columns(relation, select, script)
+        made = plan(relation, script)
+        schema = Schema(tuple(Field(c.name, c.expr.type) for c in relation.columns))
+        mode: OneOf["append", "update"] = "append" if relation.identity is None else "update"
+        for sink, at in zip(sinks, places, strict=True):
+            if mode == "update" and sink.format.lower() not in UPDATING:
+                raise script.error(_cannot_update(sink.format), at)
+        return Query(name, made, schema, cls, sinks, spec, mode, sql)
+
+    def _check_columns(self, relation: Relation, select: exp.Expr, script: Script) -> None:
+        seen: set[str] = set()
+        for column in relation.columns:
+            if column.name.lower() in seen:
+                message = f"two columns are called {column.name}; give one another name with AS"
+                raise script.error(message, _place(select, column.name))
+            seen.add(column.name.lower())
+
+    def _split(self, statement: st.CreateSplit, script: Script) -> Result:
+        context = self._context
+        name = statement.input
+        relation = SourceBinder(context, script, SelectBinder(context, script).query, {}).named(name.text, name.at)
+        if isinstance(relation.base, Static):
+            raise script.error(f"{name.text} is a static table; only a stream is split", name.at)
+        relation = relation.called(name.text)
+        binder = ExpressionBinder(context, script, Scope(relation))
+        binder.clause = "WHEN"
+        seen: set[str] = set()
+        conditions: list[Expr] = []
+        for i, branch in enumerate(statement.branches):
+            self._new_name(branch.name, "branch", script)
+            if branch.name.text.lower() in seen:
+                raise script.error(f"branch {branch.name.text} is named twice", branch.name.at)
+            seen.add(branch.name.text.lower())
+            if branch.condition is not None:
+                conditions.append(binder.condition(branch.condition))
+            elif i != len(statement.branches) - 1:
+                raise script.error("OTHERWISE is the last branch", branch.name.at)
+        if not conditions:
+            raise script.error("a split needs at least one branch with WHEN condition", statement.at)
+        base = _visible(relation)
+        schema = Schema((*base.schema.fields, Field("route", t.INT, False)))
+        made = split_plan(base, tuple(conditions), schema, script)
+        route = Column(t.INT, len(schema) - 1)
+        for i, branch in enumerate(statement.branches):
+            test = Call(t.BOOLEAN, "eq", (route, Literal(t.INT, i)))
+            context.branches[branch.name.text] = SplitBranch(branch.name.text, made, test)
+        return Result("created", "split", ", ".join(b.name.text for b in statement.branches))
+
+    def _drop(self, statement: st.DropQuery, script: Script) -> Result:
+        name = statement.name
+        if name.text in self._context.queries:
+            del self._context.queries[name.text]
+        elif not statement.if_exists:
+            raise script.error(f"unknown query {name.text}{closest(name.text, self._context.queries)}", name.at)
+        return Result("dropped", "query", name.text)
+
+    # -- names
+
+    def _new_name(self, name: st.Name, kind: str, script: Script) -> None:
+        taken = self._context.kind_of(name.text)
+        if taken is not None:
+            hint = "; DROP QUERY it first" if taken == kind == "query" else "; choose another name"
+            raise script.error(f"{name.text} is a {taken} already{hint}", name.at)
+
+    def _new_class(self, name: st.Name, script: Script) -> None:
+        default = self._context.classes.get(name.text) is DEFAULT_CLASS
+        if name.text in self._context.classes and not default:
+            raise script.error(f"class {name.text} is declared already", name.at)
+
+    def _new_function(self, name: st.Name, script: Script) -> None:
+        from headgate.graph import functions
+
+        if name.text in self._context.functions:
+            raise script.error(f"function {name.text} is declared already", name.at)
+        lower = name.text.lower()
+        if functions.canonical(lower) is not None or functions.is_aggregate(lower):
+            raise script.error(f"{name.text} is a function of Spark's; choose another name", name.at)
+
+    def _class(self, name: st.Name, script: Script) -> QueryClass:
+        found = self._context.classes.get(name.text)
+        if found is None:
+            raise script.error(f"unknown class {name.text}{closest(name.text, self._context.classes)}", name.at)
+        return found
+
+    @property
+    def _default_class(self) -> QueryClass:
+        return self._context.classes[DEFAULT_CLASS.name]
+
+
+def _cannot_update(format_: str) -> str:
+    return (
+        f"this query replaces rows that it put out before, and {format_} cannot replace rows; "
+        "group by a window, or put it out to console, memory, kafka or a callback"
+    )
+
+
+def _visible(relation: Relation) -> Operator:
+    """A relation's columns as an operator's."""
+    return relation.settled().base
+
+
+def _place(select: exp.Expr, name: str) -> int:
+    """Where a column of that name stands last in a SELECT list."""
+    first = select
+    while isinstance(first, (exp.Subquery, exp.SetOperation)):
+        first = first.this
+    places = [e for e in first.expressions if e.alias_or_name.lower() == name.lower()]
+    return start(places[-1] if places else first)

@@ -1,0 +1,164 @@
+"""Turns a call that has no kernel into one that Catalyst computes at the source, or says why it cannot be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from headgate.graph.expressions import Call, Column, Expr
+from headgate.graph.operators import Aggregate, Distinct, Expand, Operator, Project, Select, Source, Split, Union
+from headgate.graph.types import Field, Schema
+from headgate.sql.errors import SqlError
+from headgate.sql.foreign import Catalyst, NotSpark, quoted, spark_text
+from headgate.sql.relation import Named, Pair, Ranked, Static
+
+if TYPE_CHECKING:
+    from headgate.sql.expressions import ExpressionBinder
+
+
+class _Lost(Exception):
+    """The columns cannot be followed to one stream; the message says what is in the way."""
+
+
+def catalyst(
+    binder: ExpressionBinder,
+    call: Call,
+    at: exp.Expr | int,
+    unknown: bool = False,
+    tree: exp.Expr | None = None,
+) -> Expr:
+    """The call as Catalyst computes it. `unknown`: its type is to be asked for; `tree`: its text is this, not the call."""
+    base = binder.scope.relation.base
+    what = f"{call.name}(…)" if call.name not in ("cast", "try_cast") else "this cast"
+    reads = _reads(binder, tree) if tree is not None else _columns(call)
+    try:
+        source, positions = _trace(base, reads)
+    except _Lost as lost:
+        message = f"{what} is computed by Spark where the rows enter, but {lost}; compute it in a subquery there"
+        raise binder.error(message, at) from None
+    names = {column.index: source.schema[position].name for column, position in zip(reads, positions, strict=True)}
+    try:
+        text = _tree_text(binder, tree, names) if tree is not None else spark_text(call, lambda c: names[c.index])
+    except NotSpark as part:
+        message = f"{what} is computed by Spark where the rows enter, and {part} cannot be computed there"
+        raise binder.error(message, at) from None
+    type_ = call.type
+    if unknown:
+        type_ = _ask(binder, call.name, text, source.schema, at)
+    return Catalyst(type_, "catalyst", tuple(reads), text)
+
+
+def _columns(expr: Expr) -> list[Column]:
+    """The columns that an expression reads, each once, by position."""
+    found = {e.index: e for e in expr.walk() if isinstance(e, Column)}
+    return [found[i] for i in sorted(found)]
+
+
+def _trace(node: Operator, columns: list[Column]) -> tuple[Source, list[int]]:
+    """The stream whose columns these are, and their positions there."""
+    indices = [c.index for c in columns]
+    while True:
+        width = len(node.schema)
+        if any(i >= width for i in indices):
+            raise _Lost("it depends on an aggregate")
+        match node:
+            case Source():
+                return node, indices
+            case Select():
+                node = node.input
+            case Expand() | Ranked():
+                if width - 1 in indices:
+                    raise _Lost("it depends on a window" if isinstance(node, Expand) else "it depends on a rank")
+                node = node.input
+            case Project():
+                exprs = [node.exprs[i] for i in indices]
+                if not all(isinstance(e, Column) for e in exprs):
+                    raise _Lost("it depends on what a subquery computes")
+                indices = [e.index for e in exprs if isinstance(e, Column)]
+                node = node.input
+            case Pair():
+                node, indices = _side(node, indices)
+            case Aggregate():
+                raise _Lost("it stands above an aggregate")
+            case Union():
+                raise _Lost("it stands above a UNION")
+            case Distinct():
+                raise _Lost("it stands above a DISTINCT")
+            case Split():
+                raise _Lost("it stands above a split")
+            case Named():
+                raise _Lost("it stands above another query with state")
+            case Static():
+                raise _Lost("it depends on a static table")
+            case _:
+                raise _Lost(f"it stands above a {node.kind}")
+
+
+def _side(pair: Pair, indices: list[int]) -> tuple[Operator, list[int]]:
+    width = len(pair.left.schema)
+    if all(i < width for i in indices):
+        if pair.how in ("right", "full"):
+            raise _Lost(f"its columns may be null after a {pair.how} join")
+        return pair.left, indices
+    if all(i >= width for i in indices):
+        if pair.how in ("left", "full"):
+            raise _Lost(f"its columns may be null after a {pair.how} join")
+        return pair.right, [i - width for i in indices]
+    raise _Lost("it depends on both sides of a join")
+
+
+def _reads(binder: ExpressionBinder, tree: exp.Expr) -> list[Column]:
+    """The columns that a call with lambdas reads; the lambdas' own variables are not columns."""
+    found: dict[int, Column] = {}
+    for column in _outer_columns(tree):
+        for one in _columns(binder.bind(column)):
+            found[one.index] = one
+    return [found[i] for i in sorted(found)]
+
+
+def _outer_columns(tree: exp.Expr) -> list[exp.Expr]:
+    """The column references of a tree that are no variables of a lambda, outermost names only."""
+    found: list[exp.Expr] = []
+
+    def visit(node: exp.Expr, variables: frozenset[str]) -> None:
+        if isinstance(node, exp.Lambda):
+            variables = variables | {v.name.lower() for v in node.expressions}
+            visit(node.this, variables)
+            return
+        if isinstance(node, (exp.Column, exp.Dot)):
+            first = node.sql(dialect="spark").split(".")[0].strip("`").lower()
+            if first not in variables:
+                found.append(node)
+            return
+        for child in node.iter_expressions():
+            visit(child, variables)
+
+    visit(tree, frozenset())
+    return found
+
+
+def _tree_text(binder: ExpressionBinder, tree: exp.Expr, names: dict[int, str]) -> str:
+    """The text of a call with lambdas, its columns under the stream's names."""
+    copied = tree.copy()
+    for column in _outer_columns(copied):
+        column.replace(exp.var(spark_text(binder.bind(column), lambda c: names[c.index])))
+    return str(copied.sql(dialect="spark", comments=False))
+
+
+def _ask(binder: ExpressionBinder, name: str, text: str, schema: Schema, at: exp.Expr | int) -> object:
+    """The type that Spark gives an expression."""
+    type_of = binder.context.type_of
+    if type_of is None:
+        message = f"the type of {name}(…) is only known to Spark, and there is none here; write CAST({name}(…) AS type)"
+        raise binder.error(message, at)
+    columns = Schema(tuple(Field(f.name, f.type, f.nullable) for f in schema.fields))
+    try:
+        return type_of(text, columns)
+    except SqlError:
+        raise
+    except ValueError as problem:
+        raise binder.error(f"Spark refuses {name}(…): {problem}", at) from None
+
+
+__all__ = ["catalyst", "quoted"]

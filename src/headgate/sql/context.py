@@ -1,0 +1,100 @@
+"""What binding a query needs to know of everything declared before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+
+from headgate.graph.expressions import Expr
+from headgate.graph.operators import Operator
+from headgate.graph.queries import Query, QueryClass, Stream, Table
+from headgate.graph.types import Schema
+
+Value = TypeVar("Value")
+TypeOf = Callable[[str, Schema], pa.DataType]
+
+
+class Names(MutableMapping[str, Value], Generic[Value]):
+    """A mapping by name without regard to case, as Spark has it; remembers how each name was written."""
+
+    def __init__(self, items: Mapping[str, Value] | None = None) -> None:
+        self._items: dict[str, tuple[str, Value]] = {}
+        for name, value in (items or {}).items():
+            self[name] = value
+
+    def __getitem__(self, name: str) -> Value:
+        return self._items[name.lower()][1]
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        self._items[name.lower()] = (name, value)
+
+    def __delitem__(self, name: str) -> None:
+        del self._items[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return (written for written, _ in self._items.values())
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in self._items
+
+
+@dataclass(frozen=True)
+class PythonFunction:
+    """A function over Arrow arrays: `target` is module:function."""
+
+    name: str
+    parameters: tuple[pa.DataType, ...]
+    returns: pa.DataType
+    target: str
+
+
+@dataclass(frozen=True)
+class SplitBranch:
+    """One output of a split: the rows of `plan` with this route."""
+
+    name: str
+    plan: Operator
+    condition: Expr
+
+
+@dataclass
+class Context:
+    """Everything declared so far, by name."""
+
+    streams: Names[Stream] = field(default_factory=Names)
+    tables: Names[Table] = field(default_factory=Names)
+    classes: Names[QueryClass] = field(default_factory=Names)
+    functions: Names[PythonFunction] = field(default_factory=Names)
+    queries: Names[Query] = field(default_factory=Names)
+    branches: Names[SplitBranch] = field(default_factory=Names)
+    time_zone: str = "UTC"
+    type_of: TypeOf | None = None
+
+    def copy(self) -> Context:
+        """The same declarations, to be changed without changing these."""
+        return Context(
+            Names(self.streams),
+            Names(self.tables),
+            Names(self.classes),
+            Names(self.functions),
+            Names(self.queries),
+            Names(self.branches),
+            self.time_zone,
+            self.type_of,
+        )
+
+    @property
+    def readable(self) -> list[str]:
+        """What FROM may name."""
+        return [*self.streams, *self.tables, *self.queries, *self.branches]
+
+    def kind_of(self, name: str) -> str | None:
+        """What a name that FROM may use is taken by, if it is taken."""
+        kinds = (("stream", self.streams), ("table", self.tables), ("query", self.queries), ("branch", self.branches))
+        return next((kind for kind, names in kinds if name in names), None)

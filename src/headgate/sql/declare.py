@@ -1,0 +1,193 @@
+"""Checks the declarations of a script and makes what they declare: streams, tables, classes, functions, specs, sinks."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from decimal import Decimal, InvalidOperation
+
+
+from headgate.graph import types as t
+from headgate.graph.expressions import Column
+from headgate.graph.queries import QueryClass, Sink, Spec, Stream, Table
+from headgate.graph.types import Field, Schema
+from headgate.sql import statements as st
+from headgate.sql.columns import arrow_type
+from headgate.sql.context import Context, PythonFunction
+from headgate.sql.dialect import start
+from headgate.sql.durations import BadDuration, duration
+from headgate.sql.errors import Script, closest
+from headgate.sql.expressions import ExpressionBinder, Scope
+from headgate.sql.formats import SINKS, SOURCES, TABLES, read_options, unique
+from headgate.sql.relation import reading
+from headgate.sql.sources import stream_source
+from headgate.sql.times import linear, times
+
+_SPEC = ("latency", "tolerance")
+
+
+def declare_class(statement: st.CreateClass, script: Script) -> QueryClass:
+    """CREATE CLASS: a priority of at least 1."""
+    for option in statement.options:
+        if option.key.text.lower() != "priority":
+            hint = closest(option.key.text, ["priority"])
+            raise script.error(f"a class has no option {option.key.text}{hint}", option.key.at)
+    given = unique(statement.options, script)
+    if not given:
+        raise script.error(f"class {statement.name.text} needs WITH (priority = n)", statement.name.at)
+    option = statement.options[0]
+    if not re.fullmatch(r"\d{1,9}", option.value) or int(option.value) < 1:
+        raise script.error(f"priority is {option.value}; it must be a whole number of at least 1", option.value_at)
+    return QueryClass(statement.name.text, int(option.value))
+
+
+def declare_stream(statement: st.CreateStream, context: Context, script: Script) -> Stream:
+    """CREATE STREAM."""
+    schema = _schema(statement.columns, "column", script)
+    options = read_options(statement.options, statement.format, SOURCES, "source", script)
+    stream = Stream(statement.name.text, schema, None, 0, statement.format.text, options)
+    if statement.watermark is None:
+        return stream
+    place, delay = _watermark(statement.watermark, stream, context, script)
+    return Stream(stream.name, schema, place, delay, stream.source, options)
+
+
+def _watermark(clause: st.Watermark, stream: Stream, context: Context, script: Script) -> tuple[int, int]:
+    """The position of the event time, and the delay in microseconds."""
+    name = clause.column
+    names = [f.name.lower() for f in stream.schema.fields]
+    if name.text.lower() not in names:
+        raise script.error(f"unknown column {name.text}{closest(name.text, stream.schema.names)}", name.at)
+    place = names.index(name.text.lower())
+    type_ = stream.schema[place].type
+    if not t.is_time(type_):
+        raise script.error(f"{name.text} is {t.sql_name(type_)}; an event time is a TIMESTAMP", name.at)
+    watched = Stream(stream.name, stream.schema, place)
+    relation = reading(stream_source(watched))
+    bound = ExpressionBinder(context, script, Scope(relation)).bind(clause.value)
+    shape = linear(bound, times(relation.base))
+    at = start(clause.value)
+    if shape is None or shape.time != Column(type_, place):
+        raise script.error(f"a watermark is written AS {name.text} - INTERVAL 10 SECONDS", at)
+    if shape.shift > 0:
+        raise script.error("a watermark cannot be ahead of the event time; subtract the interval", at)
+    return place, -shape.shift
+
+
+def declare_table(statement: st.CreateTable, script: Script) -> Table:
+    """CREATE TABLE."""
+    schema = _schema(statement.columns, "column", script)
+    options = read_options(statement.options, statement.format, TABLES, "table", script)
+    return Table(statement.name.text, schema, statement.format.text, options)
+
+
+def declare_function(statement: st.CreateFunction, script: Script) -> PythonFunction:
+    """CREATE FUNCTION: the target must be there to be imported."""
+    parameters = _schema(statement.parameters, "parameter", script)
+    returns = arrow_type(statement.returns, script, statement.returns_at)
+    problem = _import_problem(statement.target)
+    if problem is not None:
+        raise script.error(problem, statement.target_at)
+    return PythonFunction(statement.name.text, parameters.types, returns, statement.target)
+
+
+def _import_problem(target: str) -> str | None:
+    """Why `module:function` cannot be imported, or None if it can."""
+    module_name, _, name = target.partition(":")
+    if not re.fullmatch(r"[\w.]+", module_name) or not name.isidentifier():
+        return f"'{target}' is not 'module:function'"
+    here = os.getcwd()
+    added = here not in sys.path
+    if added:
+        sys.path.insert(0, here)  # as python -m does, so that functions beside the script are found
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        return f"cannot import {module_name}: {type(error).__name__}: {error}"
+    finally:
+        if added and here in sys.path:
+            sys.path.remove(here)
+    found = getattr(module, name, None)
+    if found is None:
+        known = [n for n in vars(module) if not n.startswith("_") and callable(getattr(module, n))]
+        return f"module {module_name} has no function {name}{closest(name, known)}"
+    if not callable(found):
+        return f"{target} is a {type(found).__name__}, not a function"
+    return None
+
+
+def declare_sinks(clauses: tuple[st.Into, ...], script: Script) -> tuple[Sink, ...]:
+    """The INTO clauses of a query."""
+    sinks = []
+    for clause in clauses:
+        options = read_options(clause.options, clause.format, SINKS, "sink", script)
+        sinks.append(Sink(clause.format.text, options))
+    return tuple(sinks)
+
+
+def declare_spec(options: tuple[st.Option, ...], script: Script) -> Spec:
+    """The WITH clause of a query."""
+    unique(options, script)
+    latency: int | None = None
+    tolerance: float | None = None
+    for option in options:
+        key = option.key.text.lower()
+        if key == "latency":
+            latency = _positive_duration(option, script)
+        elif key == "tolerance":
+            tolerance = _share(option, script)
+        else:
+            raise script.error(f"a query has no option {option.key.text}{closest(key, _SPEC)}", option.key.at)
+    if tolerance is not None and latency is None:
+        place = next(o for o in options if o.key.text.lower() == "tolerance")
+        raise script.error("tolerance belongs to latency; write WITH (latency = '500 ms', …)", place.key.at)
+    return Spec(latency, tolerance)
+
+
+def _positive_duration(option: st.Option, script: Script) -> int:
+    try:
+        size = duration(option.value)
+    except BadDuration as problem:
+        raise script.error(str(problem), option.value_at) from None
+    if size <= 0:
+        raise script.error(f"latency is {option.value}; it must be longer than nothing", option.value_at)
+    return size
+
+
+def _share(option: st.Option, script: Script) -> float:
+    text = option.value.strip()
+    percent = text.endswith("%")
+    try:
+        value = Decimal(text.rstrip("%").strip()) / (100 if percent else 1)
+    except InvalidOperation:
+        value = Decimal(-1)
+    if not 0 <= value <= 1:
+        raise script.error(f"tolerance is {option.value}; write a share such as '10%' or 0.1", option.value_at)
+    return float(value)
+
+
+def _schema(columns: tuple[st.ColumnDeclaration, ...], what: str, script: Script) -> Schema:
+    if not columns and what == "column":
+        raise script.error("at least one column is needed", 0)
+    seen: set[str] = set()
+    fields = []
+    for column in columns:
+        name = column.name.text
+        if name.lower() in seen:
+            raise script.error(f"{what} {name} is declared twice", column.name.at)
+        seen.add(name.lower())
+        fields.append(Field(name, arrow_type(column.type, script, column.type_at), column.nullable))
+    return Schema(tuple(fields))
+
+
+def check_zone(zone: str, script: Script, at: int) -> str:
+    """A time zone's name, if there is one of it."""
+    from zoneinfo import ZoneInfo, available_timezones
+
+    try:
+        ZoneInfo(zone)
+    except (ValueError, KeyError, OSError):
+        raise script.error(f"unknown time zone {zone}{closest(zone, available_timezones())}", at) from None
+    return zone

@@ -1,0 +1,423 @@
+"""Our dialect of SQL: Spark's, derived from sqlglot's, with the statements that declare streams and queries.
+
+It differs from sqlglot's Spark dialect in three ways. Function calls stay as they are written (sqlglot would
+turn them into its own vocabulary and lose both the name and Spark's meaning). WINDOW is a plain name, so that
+GROUP BY window(…) parses. Every node knows where it starts in the text.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import Token, TokenType
+
+from headgate.sql import statements as st
+from headgate.sql.errors import Script, closest
+
+# sqlglot logs the syntax that it hands through unparsed; we refuse such statements with a message of our own.
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
+
+_SPELLED = {"CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "OVERLAY"}
+_CREATABLE = ("CLASS", "STREAM", "TABLE", "FUNCTION", "QUERY", "SPLIT")
+
+
+class _Problem(ParseError):
+    """A syntax error with its offset."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.offset = offset
+
+
+def _stamped(name: str) -> Callable[..., Any]:
+    """The parser's method of that name, which also notes on what it gives where that starts."""
+
+    def parse(self: HeadgateParser, *args: Any, **kwargs: Any) -> Any:
+        token = self._curr
+        node = getattr(SparkParser, name)(self, *args, **kwargs)
+        if token and isinstance(node, exp.Expr) and "start" not in node.meta:
+            node.meta["start"] = token.start
+        return node
+
+    return parse
+
+
+class HeadgateParser(SparkParser):
+    """Parses one statement into one of `headgate.sql.statements`."""
+
+    FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012 - as sqlglot declares it
+    FUNCTION_PARSERS = {k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k in _SPELLED}  # noqa: RUF012
+    STRICT_CAST = True
+
+    _parse_expression = _stamped("_parse_expression")
+    _parse_disjunction = _stamped("_parse_disjunction")
+    _parse_unary = _stamped("_parse_unary")
+    _parse_primary = _stamped("_parse_primary")
+    _parse_function = _stamped("_parse_function")
+    _parse_column = _stamped("_parse_column")
+    _parse_interval = _stamped("_parse_interval")
+    _parse_types = _stamped("_parse_types")
+    _parse_select = _stamped("_parse_select")
+    _parse_table = _stamped("_parse_table")
+    _parse_join = _stamped("_parse_join")
+    _parse_lateral = _stamped("_parse_lateral")
+    _parse_group = _stamped("_parse_group")
+    _parse_having = _stamped("_parse_having")
+    _parse_order = _stamped("_parse_order")
+    _parse_limit = _stamped("_parse_limit")
+    _parse_ordered = _stamped("_parse_ordered")
+    _parse_with = _stamped("_parse_with")
+    _parse_cte = _stamped("_parse_cte")
+
+    def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
+        if token or self._curr:
+            raise _Problem(message, (token or self._curr).start)
+        raise _Problem(message, self._prev.end + 1 if self._prev else 0)
+
+    def _parse_statement(self) -> Any:
+        """What may stand inside a WITH: sqlglot asks for any statement there; only a SELECT is one of ours."""
+        return self._parse_query_modifiers(self._parse_set_operations(self._parse_select()))
+
+    def script_statement(self) -> st.Statement:
+        """One of the statements of a script."""
+        first = self._curr
+        if self._match(TokenType.CREATE):
+            return self._statement_create(first.start)
+        if self._match(TokenType.DROP):
+            return self._statement_drop(first.start)
+        if self._match(TokenType.SET):
+            return self._statement_set(first.start)
+        if first.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.VALUES, TokenType.FROM):
+            self._refuse("a SELECT needs a name here: write CREATE QUERY name AS SELECT …")
+        words = ("CREATE", "DROP", "SET")
+        self._refuse(f"unknown statement {first.text}{closest(first.text, words)}")
+
+    # -- statements
+
+    def _statement_create(self, at: int) -> st.Statement:
+        if self._match_text_seq("OR", "REPLACE"):
+            self._refuse("OR REPLACE is not supported: DROP QUERY name first", self._prev)
+        word = self._curr.text.upper() if self._curr else ""
+        if word not in _CREATABLE:
+            if not word:
+                self._refuse("CREATE what? There are CLASS, STREAM, TABLE, FUNCTION, QUERY and SPLIT")
+            self._refuse(f"cannot create {self._curr.text}{closest(word, _CREATABLE)}")
+        self._advance()
+        if self._curr and self._curr.text.upper() == "IF" and self._next and self._next.text.upper() == "NOT":
+            self._refuse("IF NOT EXISTS is not supported: each name is declared once in a script")
+        make: dict[str, Callable[[int], st.Statement]] = {
+            "CLASS": self._create_class,
+            "STREAM": self._create_stream,
+            "TABLE": self._create_table,
+            "FUNCTION": self._create_function,
+            "QUERY": self._create_query,
+            "SPLIT": self._create_split,
+        }
+        return make[word](at)
+
+    def _create_class(self, at: int) -> st.CreateClass:
+        name = self._name("the name of the class")
+        self._need("WITH", "WITH (priority = n)")
+        return st.CreateClass(at, name, self._options("WITH"))
+
+    def _create_stream(self, at: int) -> st.CreateStream:
+        name = self._name("the name of the stream")
+        columns, watermark = self._columns(name, "stream")
+        self._need("USING", "USING and a format, for example USING kafka OPTIONS (…)")
+        return st.CreateStream(at, name, columns, watermark, self._name("a format"), self._optional_options())
+
+    def _create_table(self, at: int) -> st.CreateTable:
+        name = self._name("the name of the table")
+        columns, watermark = self._columns(name, "table")
+        if watermark is not None:
+            self._refuse("a table has no watermark: it does not change", offset=watermark.column.at)
+        self._need("USING", "USING and a format, for example USING parquet OPTIONS (path '…')")
+        return st.CreateTable(at, name, columns, self._name("a format"), self._optional_options())
+
+    def _create_function(self, at: int) -> st.CreateFunction:
+        name = self._name("the name of the function")
+        self._need("(", "the parameters in parentheses")
+        parameters: list[st.ColumnDeclaration] = []
+        if not self._match(TokenType.R_PAREN):
+            parameters.append(self._column("parameter"))
+            while self._match(TokenType.COMMA):
+                parameters.append(self._column("parameter"))
+            self._need(")", ") after the parameters")
+        self._need("RETURNS", "RETURNS and a type")
+        returns_at = self._here()
+        returns = self._type("the function")
+        self._need("AS", "AS 'module:function'")
+        target_at = self._here()
+        target = self._string("'module:function'")
+        return st.CreateFunction(at, name, tuple(parameters), returns, returns_at, target, target_at)
+
+    def _create_split(self, at: int) -> st.CreateSplit:
+        self._need("OF", "OF and a stream: CREATE SPLIT OF s INTO a WHEN …, b OTHERWISE")
+        source = self._name("the stream to split")
+        self._need("INTO", "INTO name WHEN condition, …, name OTHERWISE")
+        branches = [self._branch()]
+        while self._match(TokenType.COMMA):
+            branches.append(self._branch())
+        return st.CreateSplit(at, source, tuple(branches))
+
+    def _branch(self) -> st.Branch:
+        name = self._name("the name of a branch")
+        if self._match_text_seq("OTHERWISE"):
+            return st.Branch(name, None)
+        self._need("WHEN", "WHEN condition or OTHERWISE")
+        return st.Branch(name, self._condition())
+
+    def _create_query(self, at: int) -> st.CreateQuery:
+        name = self._name("the name of the query")
+        cls: st.Name | None = None
+        sinks: list[st.Into] = []
+        spec: tuple[st.Option, ...] = ()
+        while True:
+            if self._match_text_seq("CLASS"):
+                if cls is not None:
+                    self._refuse("a query is in one class", self._prev)
+                cls = self._name("the name of a class")
+            elif self._match_text_seq("INTO"):
+                sinks.append(st.Into(self._name("a format"), self._optional_options()))
+            elif self._match_text_seq("WITH"):
+                if spec:
+                    self._refuse("a query has one WITH clause", self._prev)
+                spec = self._options("WITH")
+            elif self._match(TokenType.ALIAS):
+                break
+            else:
+                self._expected("CLASS, INTO, WITH or AS SELECT …")
+        return st.CreateQuery(at, name, cls, tuple(sinks), spec, *self._select_text())
+
+    def _select_text(self) -> tuple[exp.Expr, str]:
+        """A SELECT up to the end of the statement, and its text."""
+        if not self._curr:
+            self._expected("SELECT …")
+        first = self._curr
+        select = self._parse_set_operations(self._parse_select())
+        select = self._parse_query_modifiers(select)
+        if select is None or not isinstance(select, exp.Query):
+            self._refuse(f"expected SELECT …, found {first.text}", first)
+        if self._curr:
+            self._refuse(f"unexpected {self._curr.text}")
+        return select, self.sql[first.start : self._prev.end + 1]
+
+    def _statement_drop(self, at: int) -> st.DropQuery:
+        word = self._curr.text.upper() if self._curr else ""
+        if word in ("CLASS", "STREAM", "TABLE", "FUNCTION", "SPLIT"):
+            self._refuse(f"only a query can be dropped, not a {word.lower()}")
+        self._need("QUERY", "QUERY and a name")
+        if_exists = bool(self._match_text_seq("IF", "EXISTS"))
+        return st.DropQuery(at, self._name("the name of the query"), if_exists)
+
+    def _statement_set(self, at: int) -> st.SetTimeZone:
+        if not self._match_text_seq("TIME", "ZONE"):
+            self._refuse("only SET TIME ZONE 'zone' is supported; other settings are options of the command")
+        zone_at = self._here()
+        return st.SetTimeZone(at, self._string("a time zone such as 'Europe/Berlin'"), zone_at)
+
+    # -- parts of statements
+
+    def _columns(self, name: st.Name, what: str) -> tuple[tuple[st.ColumnDeclaration, ...], st.Watermark | None]:
+        if not self._match(TokenType.L_PAREN):
+            self._expected(f"the columns of {what} {name.text} in parentheses")
+        columns: list[st.ColumnDeclaration] = []
+        watermark: st.Watermark | None = None
+        while True:
+            if self._match_text_seq("WATERMARK", "FOR"):
+                if watermark is not None:
+                    self._refuse("a stream has one watermark", self._prev)
+                column = self._name("the event time column")
+                self._need("AS", "AS column - INTERVAL …")
+                watermark = st.Watermark(column, self._condition())
+            else:
+                columns.append(self._column("column"))
+            if not self._match(TokenType.COMMA):
+                break
+        self._need(")", ", or ) after a column")
+        return tuple(columns), watermark
+
+    def _column(self, what: str) -> st.ColumnDeclaration:
+        name = self._name(f"the name of a {what}")
+        type_at = self._here()
+        type_ = self._type(f"{what} {name.text}")
+        nullable = not self._match_text_seq("NOT", "NULL")
+        if self._match_text_seq("COMMENT"):
+            self._string("a comment")
+        return st.ColumnDeclaration(name, type_, type_at, nullable)
+
+    def _type(self, what: str) -> exp.DataType:
+        token = self._curr
+        if not token:
+            self._expected(f"the type of {what}")
+        parsed = self._parse_types(schema=True, allow_identifiers=False)
+        if not isinstance(parsed, exp.DataType):
+            self._refuse(f"{token.text} is not a type", token)
+        return parsed
+
+    def _condition(self) -> exp.Expr:
+        if not self._curr:
+            self._expected("an expression")
+        token = self._curr
+        parsed = self._parse_disjunction()
+        if parsed is None:
+            self._refuse(f"expected an expression, found {token.text}", token)
+        return parsed  # type: ignore[no-any-return]
+
+    def _optional_options(self) -> tuple[st.Option, ...]:
+        return self._options("OPTIONS") if self._match_text_seq("OPTIONS") else ()
+
+    def _options(self, word: str) -> tuple[st.Option, ...]:
+        self._need("(", f"( after {word}")
+        options: list[st.Option] = []
+        while not self._match(TokenType.R_PAREN):
+            if options:
+                self._need(",", ", or ) in the options")
+            options.append(self._option())
+        return tuple(options)
+
+    def _option(self) -> st.Option:
+        at = self._here()
+        if self._curr and self._curr.token_type == TokenType.STRING:
+            key = self._string("an option")
+        else:
+            key = self._name("an option").text
+            while self._match(TokenType.DOT):
+                key += "." + self._name("the rest of the option").text
+        self._match(TokenType.EQ)
+        value_at = self._here()
+        sign = "-" if self._match(TokenType.DASH) else ""
+        token = self._curr
+        if not token or token.token_type in (TokenType.COMMA, TokenType.R_PAREN):
+            self._expected(f"the value of option {key}")
+        value = token.text.lower() if token.token_type in (TokenType.TRUE, TokenType.FALSE) else token.text
+        self._advance()
+        return st.Option(st.Name(key, at), sign + value, value_at)
+
+    def _name(self, what: str) -> st.Name:
+        token = self._curr
+        if not token or token.token_type == TokenType.STRING:
+            self._expected(what)
+        parsed = self._parse_id_var(any_token=False)
+        if not isinstance(parsed, exp.Identifier) or not parsed.name:
+            self._expected(what)
+        return st.Name(parsed.name, token.start)
+
+    def _string(self, what: str) -> str:
+        token = self._curr
+        if not token or token.token_type != TokenType.STRING:
+            self._expected(what)
+        self._advance()
+        return str(token.text)
+
+    def _here(self) -> int:
+        if self._curr:
+            return int(self._curr.start)
+        return int(self._prev.end) + 1 if self._prev else 0
+
+    def _need(self, word: str, what: str) -> None:
+        if not self._curr or self._curr.text.upper() != word:
+            self._expected(what)
+        self._advance()
+
+    def _expected(self, what: str) -> NoReturn:
+        found = self._curr.text if self._curr else "the end of the statement"
+        raise _Problem(f"expected {what}, found {found}", self._here())
+
+    def _refuse(self, message: str, token: Token | None = None, offset: int | None = None) -> NoReturn:
+        raise _Problem(message, offset if offset is not None else token.start if token else self._here())
+
+
+class Headgate(Spark):
+    """The dialect. sqlglot also knows it by its name, "headgate"."""
+
+    class Tokenizer(Spark.Tokenizer):
+        KEYWORDS = {k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if k != "WINDOW"}  # noqa: RUF012
+
+    Parser = HeadgateParser
+
+
+def parse(script: Script) -> list[st.Statement]:
+    """The statements of a script. Raises SqlError at the first that is malformed."""
+    found = []
+    for tokens in _statements(script):
+        found.append(
+            _parsed(
+                script,
+                lambda parser, tokens=tokens: parser._parse(HeadgateParser.script_statement, tokens, script.text)[0],
+            )
+        )
+    return found
+
+
+def parse_select(script: Script) -> exp.Expr:
+    """A script that is one SELECT and nothing else."""
+    chunks = _statements(script)
+    if len(chunks) != 1:
+        at = chunks[1][0].start if chunks else 0
+        raise script.error("expected one SELECT", at)
+
+    def run(parser: HeadgateParser) -> Any:
+        return parser._parse(lambda p: p._select_text()[0], chunks[0], script.text)[0]
+
+    return _parsed(script, run)  # type: ignore[no-any-return]
+
+
+def start(node: exp.Expr) -> int:
+    """The offset in the text where a node starts."""
+    own = node.meta.get("start")
+    if own is not None:
+        return int(own)
+    inside = [int(at) for n in node.walk() if (at := n.meta.get("start")) is not None]
+    return min(inside, default=0)
+
+
+def _statements(script: Script) -> list[list[Token]]:
+    """The tokens of each statement."""
+    try:
+        tokens = Headgate().tokenize(script.text)
+    except TokenError as problem:
+        raise script.error(*_token_problem(script, problem)) from None
+    chunks: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            chunks.append([])
+        else:
+            chunks[-1].append(token)
+    return [chunk for chunk in chunks if chunk]
+
+
+def _token_problem(script: Script, problem: TokenError) -> tuple[str, int]:
+    """sqlglot says `Missing ' from line:offset` inside a wrapper."""
+    inner = str(problem.__cause__ or problem)
+    words, _, offset = inner.rpartition(":")
+    if inner.startswith("Missing ") and offset.isdigit():
+        mark = words.removeprefix("Missing ").split(" ")[0]
+        return f"this is never closed: {mark} is missing", int(offset)
+    return "this text cannot be read as SQL", len(script.text) if problem.end is None else problem.end
+
+
+def _parsed(script: Script, run: Callable[[HeadgateParser], Any]) -> Any:
+    parser = HeadgateParser(dialect=Headgate(), error_level=ErrorLevel.IMMEDIATE)
+    try:
+        return run(parser)
+    except _Problem as problem:
+        raise script.error(_plain(problem.message), problem.offset) from None
+    except RecursionError:
+        raise script.error("this is nested too deeply", parser._here()) from None
+
+
+def _plain(message: str) -> str:
+    """sqlglot's words for a syntax error, in ours."""
+    if message.startswith("Invalid expression / Unexpected token"):
+        return "this is not expected here"
+    if message.startswith("Expecting "):
+        return f"expected {message.removeprefix('Expecting ')}"
+    return message[0].lower() + message[1:] if message else "this is malformed"

@@ -1,0 +1,146 @@
+"""Expressions that Catalyst computes before the rows enter the worker: their text in Spark SQL, and where they may stand.
+
+Such a call depends on one stream's columns, below any aggregate. While a query is bound it is a `Catalyst` call
+over columns; when the plan is made it becomes a `Foreign` beside its source (`headgate.sql.plan`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from functools import cached_property
+
+from headgate.graph import types as t
+from headgate.graph.expressions import Call, Column, Expr, Literal
+
+_INFIX = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "div": "DIV",
+    "mod": "%",
+    "eq": "=",
+    "ne": "<>",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "eq_null_safe": "<=>",
+    "and": "AND",
+    "or": "OR",
+    "like": "LIKE",
+    "ilike": "ILIKE",
+    "rlike": "RLIKE",
+    "bitand": "&",
+    "bitor": "|",
+    "bitxor": "^",
+}
+_PREFIX = {"not": "NOT ", "negative": "-", "bitnot": "~"}
+_SUFFIX = {
+    "is_null": " IS NULL",
+    "is_not_null": " IS NOT NULL",
+    "is_true": " IS TRUE",
+    "is_false": " IS FALSE",
+    "is_not_true": " IS NOT TRUE",
+    "is_not_false": " IS NOT FALSE",
+}
+
+
+class NotSpark(ValueError):
+    """An expression that has no spelling in Spark SQL; the message names the part."""
+
+
+@dataclass(frozen=True, eq=False)
+class Catalyst(Call):
+    """A call that Catalyst computes: the arguments are the columns it reads, the option its text over their names."""
+
+    @cached_property
+    def fallible(self) -> bool:
+        return False
+
+    def rewrite(self, change: Callable[[Expr], Expr | None]) -> Expr:
+        changed = change(self)
+        if changed is not None:
+            return changed
+        arguments = tuple(arg.rewrite(change) for arg in self.arguments)
+        return Catalyst(self.type, self.name, arguments, self.option)
+
+
+def spark_text(expr: Expr, name_of: Callable[[Column], str]) -> str:
+    """An expression in Spark SQL, over columns as `name_of` calls them.
+
+    >>> spark_text(Call(t.BOOLEAN, "gt", (Column(t.INT, 0), Literal(t.INT, 5))), lambda c: "a")
+    '(`a` > 5)'
+    """
+    if isinstance(expr, Column):
+        return quoted(name_of(expr))
+    if isinstance(expr, Literal):
+        return _literal(expr)
+    if isinstance(expr, Catalyst):
+        return expr.option
+    if not isinstance(expr, Call):
+        raise NotSpark(expr.text)
+    args = [spark_text(arg, name_of) for arg in expr.args]
+    name = expr.name
+    if name in _INFIX and len(args) >= 2:
+        return "(" + f" {_INFIX[name]} ".join(args) + ")"
+    if name in _PREFIX:
+        return f"({_PREFIX[name]}{args[0]})"
+    if name in _SUFFIX:
+        return f"({args[0]}{_SUFFIX[name]})"
+    if name in ("cast", "try_cast"):
+        return f"{name.upper()}({args[0]} AS {t.sql_name(expr.type)})"
+    if name == "case":
+        pairs = "".join(f" WHEN {w} THEN {v}" for w, v in zip(args[:-1:2], args[1::2], strict=False))
+        return f"CASE{pairs} ELSE {args[-1]} END"
+    if name == "in":
+        return f"({args[0]} IN ({', '.join(args[1:])}))"
+    if name == "field":
+        return f"{args[0]}.{quoted(expr.option)}"
+    if name == "element":
+        return f"{args[0]}[{args[1]}]"
+    if name in ("python", "window", "session_window", "rows_window"):
+        raise NotSpark("a Python function" if name == "python" else f"{name}()")
+    return f"{name}({', '.join(args)})"
+
+
+def quoted(name: str) -> str:
+    """A name in backquotes.
+
+    >>> quoted("a`b")
+    '`a``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def text_literal(text: str) -> str:
+    """A string constant in Spark SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
+    return f"'{escaped}'"
+
+
+def _literal(literal: Literal) -> str:
+    value, type_ = literal.value, literal.type
+    if value is None:
+        return f"CAST(NULL AS {t.sql_name(type_)})" if type_ != t.NULL else "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return text_literal(value)
+    if isinstance(value, bytes):
+        return f"X'{value.hex().upper()}'"
+    if isinstance(value, timedelta):
+        return f"INTERVAL '{value // timedelta(microseconds=1)}' MICROSECOND"
+    if isinstance(value, datetime):
+        kind = "TIMESTAMP_NTZ" if type_ == t.TIMESTAMP_NTZ else "TIMESTAMP"
+        return f"{kind} '{value.isoformat(sep=' ')}'"
+    if isinstance(value, date):
+        return f"DATE '{value.isoformat()}'"
+    if isinstance(value, Decimal):
+        return f"CAST('{value}' AS {t.sql_name(type_)})"
+    if type_ == t.INT:
+        return str(value)
+    return f"CAST('{value}' AS {t.sql_name(type_)})"

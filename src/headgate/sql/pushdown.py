@@ -1,0 +1,316 @@
+"""Pushes conditions down to where rows enter, and turns joins and ranks into the operators that they are.
+
+Only conditions that cannot raise pass a join or an aggregate: below it they would see rows which it may remove.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+from headgate.graph.expressions import Call, Column, Expr, Literal
+from headgate.graph.normalize import conjunction
+from headgate.graph.operators import (
+    Aggregate,
+    Distinct,
+    Expand,
+    Join,
+    JoinKind,
+    Lookup,
+    Operator,
+    Project,
+    Select,
+    Source,
+    Split,
+    Top,
+    Union,
+)
+from headgate.graph.types import BOOLEAN
+from headgate.sql.bounds import Conditions, divide, moved_right
+from headgate.sql.errors import Script, SqlError
+from headgate.sql.fold import TRUE
+from headgate.sql.relation import Named, Pair, Ranked, Static
+from headgate.sql.sources import shifted
+from headgate.sql.times import times
+
+_MIRRORED_JOIN: dict[JoinKind, JoinKind] = {"inner": "inner", "right": "left", "left": "right", "full": "full"}
+
+
+def substituted(expr: Expr, columns: tuple[Expr, ...]) -> Expr:
+    """An expression with each column replaced by what it is computed from."""
+    return expr.rewrite(lambda e: columns[e.index] if isinstance(e, Column) else None)
+
+
+def selected(node: Operator, predicates: tuple[Expr, ...]) -> Operator:
+    """The rows of a node for which all predicates hold, in canonical form."""
+    terms = tuple(p for p in conjunction(predicates) if p != TRUE)
+    return Select(node.schema, node, terms) if terms else node
+
+
+@dataclass(frozen=True)
+class Pushdown:
+    """Rewrites a bound tree; errors carry positions in the script."""
+
+    script: Script
+
+    def push(self, node: Operator, predicates: tuple[Expr, ...] = ()) -> Operator:
+        """The node with predicates over its output applied as far down as they may go."""
+        match node:
+            case Select():
+                return self.push(node.input, (*node.predicates, *predicates))
+            case Project():
+                below = tuple(substituted(p, node.exprs) for p in predicates)
+                return replace(node, input=self.push(node.input, below))
+            case Union():
+                return replace(node, parts=tuple(self.push(part, predicates) for part in node.parts))
+            case Distinct():
+                return replace(node, input=self.push(node.input, predicates))
+            case Aggregate():
+                return self._aggregate(node, predicates)
+            case Expand():
+                last = len(node.schema) - 1
+                below, above = _parted(predicates, lambda p: last not in p.columns)
+                return selected(replace(node, input=self.push(node.input, below)), above)
+            case Ranked():
+                return self._ranked(node, predicates)
+            case Pair():
+                return self._pair(node, predicates)
+            case Named():
+                return selected(node, predicates)
+            case Split():
+                return selected(replace(node, input=self.push(node.input)), predicates)
+            case Source():
+                return selected(node, predicates)
+        raise TypeError(f"no rule for {node.kind}")
+
+    # -- aggregates and ranks
+
+    def _aggregate(self, node: Aggregate, predicates: tuple[Expr, ...]) -> Operator:
+        """Conditions on keys hold for all rows of a group, so they go below; the others stay above."""
+        first = 1 if node.window is not None else 0
+        last = first + len(node.keys)
+        rows = node.window is not None and node.window.kind == "rows"
+
+        def on_keys(p: Expr) -> bool:
+            return not rows and bool(p.columns) and all(first <= i < last for i in p.columns) and not p.fallible
+
+        below, above = _parted(predicates, on_keys)
+        keys = {first + i: key for i, key in enumerate(node.keys)}
+        moved = tuple(p.rewrite(lambda e: keys[e.index] if isinstance(e, Column) else None) for p in below)
+        node = replace(node, input=self.push(node.input, moved))
+        if node.window is not None:
+            return selected(node, above)
+        if not above:
+            return node
+        # Rows of an unwindowed aggregate are replaced later: a condition on them decides whether they exist.
+        terms = conjunction(above if node.having is None else (node.having, *above))
+        having = terms[0] if len(terms) == 1 else Call(BOOLEAN, "and", terms)
+        return replace(node, having=having)
+
+    def _ranked(self, node: Ranked, predicates: tuple[Expr, ...]) -> Operator:
+        rank = len(node.schema) - 1
+        partition = {p.index for p in node.partition if isinstance(p, Column)}
+        count: int | None = None
+        below: list[Expr] = []
+        above: list[Expr] = []
+        for p in predicates:
+            most, exact = _most(p, rank)
+            if most is not None:
+                count = most if count is None else min(count, most)
+                if not exact:
+                    above.append(p)
+            elif p.columns and p.columns <= partition and not p.fallible:
+                below.append(p)
+            else:
+                above.append(p)
+        if count is None:
+            message = (
+                f"{node.ranking}() without a condition on it keeps every row; add WHERE rank <= n in the outer SELECT"
+            )
+            raise self.script.error(message, node.at)
+        top = Top(
+            node.schema,
+            self.push(node.input, tuple(below)),
+            node.partition,
+            node.order,
+            max(count, 0),
+            node.ranking,  # type: ignore[arg-type]
+            node.time,
+        )
+        return selected(top, tuple(above))
+
+    # -- joins
+
+    def _pair(self, node: Pair, predicates: tuple[Expr, ...]) -> Operator:
+        tables = [_table(side) for side in node.inputs]
+        for side, table in zip(node.inputs, tables, strict=True):
+            if table is None and _holds_table(side):
+                message = "a static table is joined as it is, or with conditions; compute its columns after the join"
+                raise self._error(message, node)
+        if tables[0] is not None and tables[1] is not None:
+            raise self._error("both sides are static tables; a continuous query needs a stream", node)
+        if tables[1] is not None:
+            return self._lookup(node, predicates)
+        if tables[0] is not None:
+            return self._mirrored(node, predicates)
+        return self._join(node, predicates)
+
+    def _join(self, node: Pair, predicates: tuple[Expr, ...]) -> Operator:
+        width = len(node.left.schema)
+        above: tuple[Expr, ...] = predicates
+        terms = node.on
+        if node.how == "inner":
+            safe, above = _parted(predicates, lambda p: not p.fallible)
+            terms = (*terms, *safe)
+        found = divide(terms, width, times(node.left), times(node.right))
+        if found.bound is None:
+            raise self._error(self._unbounded(node), node)
+        left, right, rest, above = self._sides(node, found, above)
+        return selected(
+            Join(
+                node.schema,
+                self.push(node.left, left),
+                self.push(node.right, right),
+                node.how,
+                tuple(found.left_keys),
+                tuple(found.right_keys),
+                found.bound,
+                conjunction(rest),
+            ),
+            above,
+        )
+
+    def _sides(
+        self, node: Pair, found: Conditions, predicates: tuple[Expr, ...]
+    ) -> tuple[tuple[Expr, ...], tuple[Expr, ...], list[Expr], tuple[Expr, ...]]:
+        """What goes to the left, to the right, stays in the join, and stays above it."""
+        width = len(node.left.schema)
+        how = node.how
+        left: list[Expr] = []
+        right: list[Expr] = []
+        rest = list(found.rest)
+        for term in found.left_only:
+            (left if how in ("inner", "semi", "right") and not term.fallible else rest).append(term)
+        for term in found.right_only:
+            if how in ("inner", "semi", "left", "anti") and not term.fallible:
+                right.append(term)
+            else:
+                rest.append(shifted(term, width))
+        above: list[Expr] = []
+        for p in predicates:
+            if how in ("left", "semi", "anti") and p.columns and max(p.columns) < width and not p.fallible:
+                left.append(p)
+            elif how == "right" and p.columns and min(p.columns) >= width and not p.fallible:
+                right.append(moved_right(p, width))
+            else:
+                above.append(p)
+        return tuple(left), tuple(right), rest, tuple(above)
+
+    def _unbounded(self, node: Pair) -> str:
+        if not times(node.left) or not times(node.right):
+            which = "left" if not times(node.left) else "right"
+            return (
+                f"the {which} side of this join has no event time, so its rows would be kept for ever; "
+                "declare a WATERMARK for its stream"
+            )
+        return (
+            "this join is not bounded in time, so its rows would be kept for ever; add a condition such as "
+            "b.ts BETWEEN a.ts AND a.ts + INTERVAL 10 SECONDS, or join on equal windows"
+        )
+
+    def _lookup(self, node: Pair, predicates: tuple[Expr, ...]) -> Operator:
+        table, own = cast(tuple[Static, tuple[Expr, ...]], _table(node.right))
+        if node.how in ("right", "full"):
+            message = (
+                f"a {node.how} join would need all rows of table {table.table.name} without a match, which are never "
+                "known while the stream goes on; keep the stream's side with LEFT JOIN"
+            )
+            raise self._error(message, node)
+        width = len(node.left.schema)
+        terms = (*node.on, *(shifted(p, width) for p in own))
+        above: tuple[Expr, ...] = predicates
+        if node.how == "inner":
+            safe, above = _parted(predicates, lambda p: not p.fallible)
+            terms = (*terms, *safe)
+        found = divide(terms, width, {}, {})
+        rest = [*found.rest, *(shifted(term, width) for term in found.right_only)]
+        below: list[Expr] = []
+        for term in found.left_only:
+            (below if node.how in ("inner", "semi") and not term.fallible else rest).append(term)
+        if node.how != "inner":
+            pushed, above = _parted(above, lambda p: bool(p.columns) and max(p.columns) < width and not p.fallible)
+            below += pushed
+        lookup = Lookup(
+            node.schema,
+            self.push(node.left, tuple(below)),
+            table.table.name,
+            table.table.schema,
+            node.how,
+            tuple(found.left_keys),
+            tuple(found.right_keys),
+            conjunction(rest),
+        )
+        return selected(lookup, above)
+
+    def _mirrored(self, node: Pair, predicates: tuple[Expr, ...]) -> Operator:
+        """The table stands left: exchange the sides, and put the columns back in order."""
+        if node.how in ("semi", "anti"):
+            raise self._error(f"a {node.how} join keeps the left side, and that is a static table", node)
+        how = _MIRRORED_JOIN[node.how]
+        if how in ("right", "full"):
+            name = cast(tuple[Static, object], _table(node.left))[0].table.name
+            message = (
+                f"this join would need all rows of table {name} without a match, which are never known while the "
+                "stream goes on; keep the stream's side with RIGHT JOIN"
+            )
+            raise self._error(message, node)
+        left, right = len(node.left.schema), len(node.right.schema)
+        there = {i: i + right for i in range(left)} | {left + i: i for i in range(right)}
+        schema = replace(node.schema, fields=node.schema.fields[left:] + node.schema.fields[:left])
+        exchanged = Pair(schema, node.right, node.left, how, tuple(e.moved(there) for e in node.on), node.at)
+        looked = self._lookup(exchanged, tuple(p.moved(there) for p in predicates))
+        back = tuple(Column(node.schema[i].type, there[i]) for i in range(left + right))
+        return Project(node.schema, looked, back)
+
+    def _error(self, message: str, node: Pair) -> SqlError:
+        return self.script.error(message, node.at)
+
+
+def _table(node: Operator) -> tuple[Static, tuple[Expr, ...]] | None:
+    """A static table and the conditions that were put on it, or None."""
+    if isinstance(node, Static):
+        return node, ()
+    if isinstance(node, Select):
+        inner = _table(node.input)
+        return None if inner is None else (inner[0], (*inner[1], *node.predicates))
+    return None
+
+
+def _holds_table(node: Operator) -> bool:
+    """Whether a side is a static table with more than conditions on it."""
+    while isinstance(node, (Select, Project)):
+        node = node.input
+    return isinstance(node, Static)
+
+
+def _parted(predicates: tuple[Expr, ...], test: object) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    yes = tuple(p for p in predicates if test(p))  # type: ignore[operator]
+    return yes, tuple(p for p in predicates if p not in yes)
+
+
+def _most(p: Expr, rank: int) -> tuple[int | None, bool]:
+    """The most ranks that a condition lets through, and whether it says no more than that."""
+    if not isinstance(p, Call) or len(p.args) != 2:
+        return None, False
+    name, (a, b) = p.name, p.args
+    if isinstance(a, Literal):
+        name, a, b = {"ge": "le", "gt": "lt"}.get(name, name if name == "eq" else ""), b, a
+    if not (isinstance(a, Column) and a.index == rank and isinstance(b, Literal) and isinstance(b.value, int)):
+        return None, False
+    if name == "le":
+        return b.value, True
+    if name == "lt":
+        return b.value - 1, True
+    if name == "eq":
+        return b.value, b.value == 1
+    return None, False

@@ -1,0 +1,117 @@
+"""What a SELECT reads while it is bound: an operator, and named columns as expressions over what it puts out.
+
+Columns stay expressions until the plan is made, so projections over projections are merged by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from headgate.graph.expressions import Column, Expr
+from headgate.graph.operators import JoinKind, Operator, Order, Project, Select, Unary
+from headgate.graph.queries import Table
+from headgate.graph.types import Field, Schema
+
+
+@dataclass(frozen=True)
+class Output:
+    """A named column. `qualifiers` are the names of FROM items by which it may be called, as in `s.temperature`."""
+
+    name: str
+    expr: Expr
+    qualifiers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Named columns over an operator's output.
+
+    `identity` is None for rows that are final. For rows that replace earlier ones (an unwindowed aggregate) it
+    holds the expressions that say which row is meant, and last the flag `deleted`.
+    """
+
+    base: Operator
+    columns: tuple[Output, ...]
+    identity: tuple[Expr, ...] | None = None
+
+    def where(self, predicates: Iterable[Expr]) -> Relation:
+        """The rows for which all predicates (over the base) are true."""
+        terms = tuple(predicates)
+        return replace(self, base=Select(self.base.schema, self.base, terms)) if terms else self
+
+    def called(self, alias: str) -> Relation:
+        """The same columns under a FROM item's name."""
+        names = frozenset((alias.lower(),))
+        return replace(self, columns=tuple(replace(c, qualifiers=names) for c in self.columns))
+
+    def settled(self) -> Relation:
+        """The same with every column computed below: each is a plain column of the base."""
+        if all(isinstance(c.expr, Column) for c in self.columns):
+            return self
+        schema = Schema(tuple(Field(c.name, c.expr.type) for c in self.columns))
+        base = Project(schema, self.base, tuple(c.expr for c in self.columns))
+        columns = tuple(replace(c, expr=Column(c.expr.type, i)) for i, c in enumerate(self.columns))
+        return Relation(base, columns)
+
+
+def reading(base: Operator) -> Relation:
+    """All columns of an operator, under its names."""
+    return Relation(base, tuple(Output(f.name, Column(f.type, i)) for i, f in enumerate(base.schema.fields)))
+
+
+@dataclass(frozen=True, eq=False)
+class Static(Operator):
+    """A static table: only a join can read it."""
+
+    table: Table
+
+    @property
+    def detail(self) -> str:
+        return self.table.name
+
+
+@dataclass(frozen=True, eq=False)
+class Named(Operator):
+    """What another query puts out. Its plan is kept whole, so that its state is shared and not built twice."""
+
+    plan: Operator
+
+    @property
+    def detail(self) -> str:
+        return self.plan.text
+
+
+@dataclass(frozen=True, eq=False)
+class Pair(Operator):
+    """A join whose conditions are not yet divided into keys, bounds and the rest. `at` is where it stands."""
+
+    left: Operator
+    right: Operator
+    how: JoinKind
+    on: tuple[Expr, ...]
+    at: int
+
+    @property
+    def inputs(self) -> tuple[Operator, ...]:
+        return (self.left, self.right)
+
+    @property
+    def detail(self) -> str:
+        return f"{self.how} on {' and '.join(e.text for e in self.on)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked(Unary):
+    """row_number(), rank() or dense_rank() as a last column, before a condition says how many rows are wanted."""
+
+    partition: tuple[Expr, ...]
+    order: tuple[Order, ...]
+    ranking: str
+    time: Expr
+    at: int
+
+    @property
+    def detail(self) -> str:
+        partition = ", ".join(p.text for p in self.partition)
+        return f"{self.ranking} of {partition} order {', '.join(o.text for o in self.order)}"

@@ -1,0 +1,426 @@
+"""Binds SELECT: one block after the other, from FROM to the list of columns, and UNION between blocks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from headgate.graph import functions
+from headgate.graph import types as t
+from headgate.graph.expressions import Call, Column, Expr
+from headgate.graph.operators import Distinct, Expand, Operator, Order, Project, Union
+from headgate.graph.types import Field, Schema
+from headgate.sql.context import Context
+from headgate.sql.dialect import start
+from headgate.sql.errors import Script, SqlError, closest
+from headgate.sql.expressions import ExpressionBinder, Scope
+from headgate.sql.grouping import GroupBinder, Grouped, no_event_time
+from headgate.sql.relation import Output, Ranked, Relation, Static
+from headgate.sql.sources import SourceBinder
+from headgate.sql.times import instant, times, window_option
+from headgate.sql.titles import title
+from headgate.sql.windows import as_window, is_grouping
+
+_RANKINGS = ("row_number", "rank", "dense_rank")
+_RANK = 2_000_000  # stands for the rank until it is known where it comes out
+_TOP = "keep the first rows of each window by row_number() OVER (PARTITION BY window ORDER BY …) in a subquery"
+_CLAUSES = {
+    "laterals": "LATERAL VIEW is not supported; compute the rows before they enter the stream",
+    "qualify": "QUALIFY is not supported; filter the rank in an outer SELECT",
+    "windows": "a WINDOW clause is not supported; write the window in OVER (…)",
+    "sort": "SORT BY is not supported: results come when they are complete",
+    "cluster": "CLUSTER BY is not supported: results come when they are complete",
+    "distribute": "DISTRIBUTE BY is not supported: results come when they are complete",
+    "order": f"ORDER BY is not supported: a continuous query has no end to sort at; {_TOP}",
+    "limit": f"LIMIT is not supported: a continuous query has no end; {_TOP}",
+    "offset": "OFFSET is not supported: a continuous query has no end",
+    "hint": "hints are not supported; remove them",
+    "into": "INTO stands before AS: CREATE QUERY name INTO format AS SELECT …",
+    "kind": "SELECT AS STRUCT is not supported; write named_struct(…)",
+    "operation_modifiers": "this modifier of SELECT is not supported",
+    "locks": "FOR UPDATE is not supported",
+    "sample": "TABLESAMPLE is not supported; filter on a column, for example WHERE id % 10 = 0",
+    "pivots": "PIVOT is not supported; write CASE expressions inside aggregates",
+    "match": "MATCH_RECOGNIZE is not supported",
+    "connect": "CONNECT BY is not supported",
+    "format": "FORMAT is not supported",
+    "settings": "SETTINGS is not supported",
+    "prewhere": "PREWHERE is not supported; write WHERE",
+}
+
+
+class SelectBinder:
+    """Binds a query's tree to a relation."""
+
+    def __init__(self, context: Context, script: Script) -> None:
+        self.context = context
+        self.script = script
+        self._depth = 0
+
+    def query(self, node: exp.Expr, ctes: dict[str, Relation] | None = None) -> Relation:
+        """The relation that a SELECT, a UNION or either in parentheses gives."""
+        self._depth += 1
+        if self._depth > 60:
+            raise self.error("subqueries are nested too deeply", node)
+        try:
+            return self._query(node, self._with(node, dict(ctes or {})))
+        finally:
+            self._depth -= 1
+
+    def error(self, message: str, node: exp.Expr | int) -> SqlError:
+        return self.script.error(message, node if isinstance(node, int) else start(node))
+
+    def _query(self, node: exp.Expr, ctes: dict[str, Relation]) -> Relation:
+        if isinstance(node, exp.Select):
+            return _SelectBlock(self, node, ctes).bind()
+        if isinstance(node, exp.Subquery):
+            self._refuse_clauses(node)
+            return self.query(node.this, ctes)
+        if isinstance(node, exp.Union):
+            return self._union(node, ctes)
+        if isinstance(node, exp.SetOperation):
+            word = type(node).__name__.upper()
+            raise self.error(f"{word} is not supported; write LEFT {'ANTI' if word == 'EXCEPT' else 'SEMI'} JOIN", node)
+        raise self.error("expected SELECT …", node)
+
+    def _with(self, node: exp.Expr, ctes: dict[str, Relation]) -> dict[str, Relation]:
+        with_ = node.args.get("with_")
+        if with_ is None:
+            return ctes
+        if with_.args.get("recursive"):
+            raise self.error("WITH RECURSIVE is not supported: a stream has no end to recur to", with_)
+        own: set[str] = set()
+        for cte in with_.expressions:
+            name = cte.alias
+            if name.lower() in own:
+                raise self.error(f"{name} is defined twice in WITH", cte)
+            own.add(name.lower())
+            relation = self.query(cte.this, ctes)
+            columns = cte.args["alias"].args.get("columns") or []
+            if columns:
+                if len(columns) != len(relation.columns):
+                    message = f"{len(columns)} column names are given for {len(relation.columns)} columns"
+                    raise self.error(message, columns[0])
+                pairs = zip(relation.columns, columns, strict=True)
+                relation = replace(relation, columns=tuple(replace(c, name=n.name) for c, n in pairs))
+            ctes[name.lower()] = relation
+        return ctes
+
+    def _refuse_clauses(self, node: exp.Expr) -> None:
+        for clause, message in _CLAUSES.items():
+            inside = node.args.get(clause)
+            if inside:
+                first = inside[0] if isinstance(inside, list) else inside
+                raise self.error(message, first if isinstance(first, exp.Expr) else node)
+
+    # -- UNION
+
+    def _union(self, node: exp.Union, ctes: dict[str, Relation]) -> Relation:
+        self._refuse_clauses(node)
+        if node.args.get("by_name"):
+            raise self.error("UNION BY NAME is not supported; list the columns in order", node)
+        parts = [self._part(side, ctes) for side in (node.left, node.right)]
+        first, second = parts
+        if len(first.columns) != len(second.columns):
+            message = f"UNION of {len(first.columns)} and {len(second.columns)} columns; select as many on both sides"
+            raise self.error(message, node.right)
+        relation = self._united(first, second, node)
+        if node.args.get("distinct"):
+            return distinct(relation, self, node)
+        return relation
+
+    def _part(self, node: exp.Expr, ctes: dict[str, Relation]) -> Relation:
+        relation = self.query(node, ctes)
+        if relation.identity is not None:
+            raise self.error("UNION cannot read rows that are replaced later; group by a window there", node)
+        return relation
+
+    def _united(self, first: Relation, second: Relation, node: exp.Union) -> Relation:
+        names = tuple(c.name for c in first.columns)
+        types = []
+        for i, (a, b) in enumerate(zip(first.columns, second.columns, strict=True)):
+            try:
+                types.append(functions.common_type([a.expr.type, b.expr.type]))
+            except functions.WrongArguments:
+                message = (
+                    f"column {i + 1} ({names[i]}) is {t.sql_name(a.expr.type)} on one side of UNION and "
+                    f"{t.sql_name(b.expr.type)} on the other; cast one"
+                )
+                raise self.error(message, node.right) from None
+        schema = Schema(tuple(Field(n, type_) for n, type_ in zip(names, types, strict=True)))
+        parts: tuple[Operator, ...] = ()
+        for relation, side in ((first, node.left), (second, node.right)):
+            binder = ExpressionBinder(self.context, self.script, Scope(relation))
+            exprs = tuple(binder.cast(c.expr, type_, side) for c, type_ in zip(relation.columns, types, strict=True))
+            whole = isinstance(relation.base, Union) and all(
+                isinstance(e, Column) and e.index == i for i, e in enumerate(exprs)
+            )
+            if whole and isinstance(relation.base, Union) and len(exprs) == len(relation.base.schema):
+                parts += relation.base.parts
+            else:
+                parts += (Project(schema, relation.base, exprs),)
+        columns = tuple(Output(n, Column(type_, i)) for i, (n, type_) in enumerate(zip(names, types, strict=True)))
+        return Relation(Union(schema, parts), columns)
+
+
+class _SelectBlock:
+    """One SELECT … FROM … WHERE … GROUP BY … HAVING."""
+
+    def __init__(self, outer: SelectBinder, node: exp.Select, ctes: dict[str, Relation]) -> None:
+        self._outer = outer
+        self._node = node
+        self._ctes = ctes
+        self._rank: tuple[exp.Window, str, list[Expr], list[Order]] | None = None
+
+    def bind(self) -> Relation:
+        node, outer = self._node, self._outer
+        outer._refuse_clauses(node)
+        source = SourceBinder(outer.context, outer.script, outer.query, self._ctes).bind(node)
+        if isinstance(source.base, Static):
+            message = (
+                f"{source.base.table.name} is a static table; a continuous query reads a stream and joins the table"
+            )
+            raise outer.error(message, node.args["from_"].this)
+        self._binder = ExpressionBinder(outer.context, outer.script, Scope(source))
+        self._where()
+        if GroupBinder.wanted(node):
+            relation = self._grouped()
+        else:
+            relation = self._plain()
+        if node.args.get("distinct") is not None:
+            if node.args["distinct"].args.get("on") is not None:
+                raise outer.error("DISTINCT ON is not supported; use row_number() … = 1", node)
+            return distinct(relation, outer, node)
+        return relation
+
+    def _where(self) -> None:
+        where = self._node.args.get("where")
+        if where is None:
+            return
+        binder = self._binder
+        binder.clause = "WHERE"
+        relation = binder.scope.relation.where(binder.conditions(where.this))
+        relation = self._windowed(relation, list(relation.base.predicates), where.this)[0]  # type: ignore[attr-defined]
+        binder.scope.relation = relation
+
+    # -- the list
+
+    def _items(self) -> list[tuple[str, Expr, exp.Expr]]:
+        """Each column of the SELECT list: its name, what it is, and where it stands."""
+        binder = self._binder
+        binder.clause = "SELECT"
+        binder.ranking = self._ranking
+        items: list[tuple[str, Expr, exp.Expr]] = []
+        for node in self._node.expressions:
+            if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+                items += self._star(node)
+            elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Star):
+                items += self._members(binder.bind(node.this), node)
+            elif isinstance(node, exp.Alias):
+                bound = binder.bind(node.this)
+                binder.scope.aliases.setdefault(node.alias.lower(), bound)
+                items.append((node.alias, bound, node.this))
+            elif isinstance(node, exp.Aliases):
+                raise binder.error("give one name to one column", node)
+            else:
+                items.append((title(node), binder.bind(node), node))
+        binder.ranking = None
+        return items
+
+    def _star(self, node: exp.Expr) -> list[tuple[str, Expr, exp.Expr]]:
+        scope = self._binder.scope
+        columns = scope.relation.columns
+        star = node.this if isinstance(node, exp.Column) else node
+        if isinstance(node, exp.Column):
+            name = node.args["table"].name
+            if not scope.has_item(name):
+                if scope.columns(None, name):
+                    return self._members(self._binder.name([node.args["table"]], node), node)
+                known = sorted({q for c in columns for q in c.qualifiers})
+                raise self._binder.error(f"nothing in FROM is called {name}{closest(name, known)}", node)
+            columns = tuple(c for c in columns if name.lower() in c.qualifiers)
+        if star.args.get("replace") or star.args.get("rename"):
+            raise self._binder.error("only EXCEPT may follow *", node)
+        dropped = set()
+        for item in star.args.get("except_") or star.args.get("except") or ():
+            name = item.name
+            if not any(c.name.lower() == name.lower() for c in columns):
+                raise self._binder.error(f"unknown column {name}{closest(name, [c.name for c in columns])}", item)
+            dropped.add(name.lower())
+        return [(c.name, c.expr, node) for c in columns if c.name.lower() not in dropped]
+
+    def _members(self, expr: Expr, node: exp.Expr) -> list[tuple[str, Expr, exp.Expr]]:
+        binder = self._binder
+        if not str(expr.type).startswith("struct"):
+            raise binder.error(f".* takes a struct or an item of FROM, not {t.sql_name(expr.type)}", node)
+        at = start(node)
+        return [(f.name, binder.apply("field", [expr], node, [at], f.name), node) for f in expr.type]
+
+    # -- without aggregates
+
+    def _plain(self) -> Relation:
+        items = self._items()
+        binder = self._binder
+        exprs = [expr for _, expr, _ in items] + self._rank_exprs()
+        relation, exprs = self._windowed(binder.scope.relation, exprs, self._node)
+        relation, exprs = self._ranked(relation, exprs, len(items))
+        names = [name for name, _, _ in items]
+        columns = tuple(Output(n, e) for n, e in zip(names, exprs, strict=False))
+        return Relation(relation.base, columns, relation.identity)
+
+    def _windowed(self, relation: Relation, exprs: list[Expr], node: exp.Expr) -> tuple[Relation, list[Expr]]:
+        """window() outside GROUP BY: each row with its window; a hopping one repeats rows. Null times have none."""
+        calls = {e: None for expr in exprs for e in expr.walk() if is_grouping(e)}
+        hops: list[Call] = []
+        for call in calls:
+            assert isinstance(call, Call)
+            if call.name != "window":
+                raise self._outer.error(f"{call.name} may stand in GROUP BY only", _find(node, call.name))
+            length, slide, _ = window_option(call)
+            if length != slide:
+                hops.append(call)
+        if not calls:
+            return relation, exprs
+        if len(calls) > 1:
+            raise self._outer.error("a SELECT takes one window", _find(node, "window"))
+        call = next(iter(calls))
+        assert isinstance(call, Call)
+        if relation.identity is not None:
+            raise self._outer.error(
+                "a window needs rows that are final; group by a window below", _find(node, "window")
+            )
+        if not hops:
+            return relation.where((Call(t.BOOLEAN, "is_not_null", call.args),)), exprs
+        if node is not self._node:
+            message = "a hopping window is not allowed in WHERE; compute it in a subquery"
+            raise self._outer.error(message, _find(node, "window"))
+        base = relation.base
+        schema = Schema((*base.schema.fields, Field("window", call.type)))
+        column = Column(call.type, len(base.schema))
+        expanded = replace(relation, base=Expand(schema, base, as_window(call)))
+        return expanded, [e.rewrite(lambda x: column if x == call else None) for e in exprs]
+
+    # -- with aggregates
+
+    def _grouped(self) -> Relation:
+        node, binder = self._node, self._binder
+        group = GroupBinder(binder, node)
+        group.keys()
+        binder.aggregate = group.aggregate
+        items = self._items()
+        having_node = node.args["having"].this if node.args.get("having") is not None else None
+        having: Expr | None = None
+        if having_node is not None:
+            binder.clause = "HAVING"
+            having = binder.condition(having_node)
+        grouped = group.build(having, having_node)
+        self._refuse_windows(grouped, items)
+        exprs = [group.checked(grouped, expr, at) for _, expr, at in items]
+        if self._rank is not None:
+            exprs += [group.checked(grouped, e, self._rank[0]) for e in self._rank_exprs()]
+        relation, exprs = self._ranked(grouped.relation, exprs, len(items))
+        columns = tuple(Output(n, e) for (n, _, _), e in zip(items, exprs, strict=False))
+        return Relation(relation.base, columns, relation.identity)
+
+    def _refuse_windows(self, grouped: Grouped, items: list[tuple[str, Expr, exp.Expr]]) -> None:
+        """A window in the list that GROUP BY does not name."""
+        for _, expr, at in items:
+            for e in expr.walk():
+                if is_grouping(e) and isinstance(e, Call) and not grouped.has(e):
+                    message = f"this {e.name} is not in GROUP BY; repeat the one there word for word, or write window"
+                    raise self._outer.error(message, _find(at, e.name))
+
+    # -- ranks
+
+    def _ranking(self, node: exp.Window) -> Expr:
+        binder = self._binder
+        call = node.this
+        name = call.name.lower() if isinstance(call, exp.Anonymous) else ""
+        if name not in _RANKINGS:
+            message = (
+                "only row_number, rank and dense_rank may stand before OVER; group by a window for other aggregates"
+            )
+            raise binder.error(message, node)
+        if self._rank is not None:
+            if self._rank[0] == node:
+                return Column(t.INT, _RANK)
+            raise binder.error("a SELECT takes one rank; compute the other in another subquery", node)
+        if node.args.get("spec") is not None:
+            raise binder.error("ROWS and RANGE mean nothing for a rank; remove them", node)
+        if node.args.get("alias") is not None or call.expressions:
+            raise binder.error(f"write {name}() OVER (PARTITION BY … ORDER BY …)", node)
+        order = node.args.get("order")
+        if order is None:
+            raise binder.error(f"{name}() needs ORDER BY in OVER (…)", node)
+        partition = [binder.bind(p) for p in node.args.get("partition_by") or ()]
+        orders = []
+        for term in order.expressions:
+            desc = bool(term.args.get("desc"))
+            orders.append(Order(binder.bind(term.this), desc, bool(term.args.get("nulls_first"))))
+        self._rank = (node, name, partition, orders)
+        return Column(t.INT, _RANK)
+
+    def _rank_exprs(self) -> list[Expr]:
+        if self._rank is None:
+            return []
+        _, _, partition, orders = self._rank
+        return [*partition, *(o.expr for o in orders)]
+
+    def _ranked(self, relation: Relation, exprs: list[Expr], count: int) -> tuple[Relation, list[Expr]]:
+        """Adds the rank to the rows; `exprs` are the list's, then those of PARTITION BY and ORDER BY."""
+        if self._rank is None:
+            return relation, exprs
+        node, name, before, orders = self._rank
+        partition = tuple(exprs[count : count + len(before)])
+        terms = exprs[count + len(before) :]
+        order = tuple(replace(o, expr=e) for o, e in zip(orders, terms, strict=True))
+        if relation.identity is not None:
+            raise self._outer.error("a rank needs rows that are final; group by a window", node)
+        known = times(relation.base)
+        moments = [m for m in (instant(p, known) for p in partition) if m is not None]
+        if not moments:
+            message = f"{name}() needs a window or the event time in PARTITION BY, so that a partition is once complete"
+            raise self._outer.error(message, node)
+        base = relation.base
+        schema = Schema((*base.schema.fields, Field(name, t.INT, False)))
+        ranked = Ranked(schema, base, partition, order, name, moments[0], start(node))
+        rank = Column(t.INT, len(base.schema))
+        placed = [e.rewrite(lambda x: rank if isinstance(x, Column) and x.index == _RANK else None) for e in exprs]
+        return replace(relation, base=ranked), placed[:count]
+
+
+def distinct(relation: Relation, outer: SelectBinder, node: exp.Expr) -> Relation:
+    """Each different row once: by a window's groups if a column is one, else as long as the event time lets it matter."""
+    if relation.identity is not None:
+        raise outer.error("DISTINCT needs rows that are final; group by a window", node)
+    known = times(relation.base)
+    moments = [(c, m) for c in relation.columns if (m := instant(c.expr, known)) is not None]
+    if not moments:
+        message = "DISTINCT needs a window or the event time among its columns; without one it would remember all rows"
+        if not known:
+            message += "; " + no_event_time(
+                "DISTINCT", relation, ExpressionBinder(outer.context, outer.script, Scope(relation))
+            )
+        raise outer.error(message, node)
+    settled = relation.settled()
+    whole = [c.expr for c in settled.columns]
+    if [e.index for e in whole if isinstance(e, Column)] != list(range(len(settled.base.schema))):
+        schema = Schema(tuple(Field(c.name, c.expr.type) for c in settled.columns))
+        base: Operator = Project(schema, settled.base, tuple(whole))
+    else:
+        base = settled.base
+    place = relation.columns.index(moments[0][0])
+    column = Column(base.schema[place].type, place)
+    moment = instant(column, times(base))
+    assert moment is not None
+    columns = tuple(Output(c.name, Column(c.expr.type, i)) for i, c in enumerate(relation.columns))
+    return Relation(Distinct(base.schema, base, moment), columns)
+
+
+def _find(node: exp.Expr, name: str) -> exp.Expr:
+    """The call of a function in a tree."""
+    for inner in node.find_all(exp.Anonymous):
+        if inner.name.lower() == name:
+            return inner
+    return node

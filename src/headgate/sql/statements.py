@@ -1,0 +1,142 @@
+"""What the statements of a script say, as parsed: names with their offsets in the text, and syntax trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+
+@dataclass(frozen=True)
+class Name:
+    """An identifier and where it stands."""
+
+    text: str
+    at: int
+
+
+@dataclass(frozen=True)
+class Option:
+    """One `key value` of an OPTIONS or WITH clause; a value's text is without quotes."""
+
+    key: Name
+    value: str
+    value_at: int
+
+
+@dataclass(frozen=True)
+class ColumnDeclaration:
+    """A column of a stream or table."""
+
+    name: Name
+    type: exp.DataType
+    type_at: int
+    nullable: bool
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """WATERMARK FOR column AS expression."""
+
+    column: Name
+    value: exp.Expr
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement; `at` is the offset of its first word."""
+
+    at: int
+
+
+@dataclass(frozen=True)
+class CreateClass(Statement):
+    """CREATE CLASS name WITH (priority = n)."""
+
+    name: Name
+    options: tuple[Option, ...]
+
+
+@dataclass(frozen=True)
+class CreateStream(Statement):
+    """CREATE STREAM name (columns, WATERMARK …) USING format OPTIONS (…)."""
+
+    name: Name
+    columns: tuple[ColumnDeclaration, ...]
+    watermark: Watermark | None
+    format: Name
+    options: tuple[Option, ...]
+
+
+@dataclass(frozen=True)
+class CreateTable(Statement):
+    """CREATE TABLE name (columns) USING format OPTIONS (…)."""
+
+    name: Name
+    columns: tuple[ColumnDeclaration, ...]
+    format: Name
+    options: tuple[Option, ...]
+
+
+@dataclass(frozen=True)
+class CreateFunction(Statement):
+    """CREATE FUNCTION name(parameters) RETURNS type AS 'module:function'."""
+
+    name: Name
+    parameters: tuple[ColumnDeclaration, ...]
+    returns: exp.DataType
+    returns_at: int
+    target: str
+    target_at: int
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One output of a split; no condition is OTHERWISE."""
+
+    name: Name
+    condition: exp.Expr | None
+
+
+@dataclass(frozen=True)
+class CreateSplit(Statement):
+    """CREATE SPLIT OF input INTO name WHEN condition, …, name OTHERWISE."""
+
+    input: Name
+    branches: tuple[Branch, ...]
+
+
+@dataclass(frozen=True)
+class Into:
+    """INTO format OPTIONS (…)."""
+
+    format: Name
+    options: tuple[Option, ...]
+
+
+@dataclass(frozen=True)
+class CreateQuery(Statement):
+    """CREATE QUERY name CLASS c INTO … WITH (…) AS select."""
+
+    name: Name
+    cls: Name | None
+    sinks: tuple[Into, ...]
+    spec: tuple[Option, ...]
+    select: exp.Expr
+    sql: str
+
+
+@dataclass(frozen=True)
+class DropQuery(Statement):
+    """DROP QUERY [IF EXISTS] name."""
+
+    name: Name
+    if_exists: bool
+
+
+@dataclass(frozen=True)
+class SetTimeZone(Statement):
+    """SET TIME ZONE 'zone'."""
+
+    zone: str
+    zone_at: int
