@@ -1,1 +1,28 @@
 """Continuous SQL queries inside one Spark job, scheduled operator by operator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headgate.engine import Engine, EngineError
+    from headgate.spark.sinks import callback
+    from headgate.sql import SqlError
+
+__all__ = ["Engine", "EngineError", "SqlError", "callback"]
+
+_HOMES = {
+    "Engine": "headgate.engine",
+    "EngineError": "headgate.engine",
+    "SqlError": "headgate.sql",
+    "callback": "headgate.spark.sinks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Finds a name in its module when it is first asked for: the command starts faster without Spark."""
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'headgate' has no attribute {name!r}")

@@ -27,7 +27,7 @@ def _packed(packing: Packing, rows: list[tuple[str, list[pa.Array], int]]) -> pa
 
 @given(st.data())
 def test_every_column_comes_back(data: st.DataObject) -> None:
-    shapes = data.draw(st.lists(st.lists(st.sampled_from(TYPES), max_size=5), min_size=1, max_size=4))
+    shapes = data.draw(st.lists(st.lists(st.sampled_from(TYPES), min_size=1, max_size=5), min_size=1, max_size=4))
     streams = {f"s{n}": [(f"c{i}", t, f"c{i}") for i, t in enumerate(shape)] for n, shape in enumerate(shapes)}
     packing = Packing(streams)
     order = data.draw(st.lists(st.sampled_from(sorted(streams)), max_size=6))

@@ -11,8 +11,9 @@ A part is written once and named by every later commit that still needs it. What
 from __future__ import annotations
 
 import json
+import uuid
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -40,7 +41,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Commit:
-    """One epoch, whole: the batches of the lanes it contains, the state after it, and its results."""
+    """One epoch, whole: the batches of the lanes it contains, the state after it, and its results.
+
+    `complete`: every stream has ended with it, so that there is nothing to go on with.
+    """
 
     epoch: int
     lanes: Mapping[str, int] = field(default_factory=dict)
@@ -48,6 +52,7 @@ class Commit:
     parts: Mapping[str, Place] = field(default_factory=dict)
     results: tuple[tuple[str, Place], ...] = ()
     plan: Mapping[str, Any] = field(default_factory=dict)
+    complete: bool = False
 
     def text(self) -> str:
         return json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":"))
@@ -64,6 +69,7 @@ class Commit:
             parts={key: Place(**place) for key, place in found["parts"].items()},
             results=tuple((query, Place(**place)) for query, place in found["results"]),
             plan=found["plan"],
+            complete=found["complete"],
         )
 
 
@@ -77,14 +83,16 @@ class Bundle:
         self._size = 0
         self.places: list[tuple[str, Place]] = []
 
-    def add(self, key: str, table: pa.Table) -> None:
+    def add(self, key: str, table: pa.Table) -> bytes:
+        """Adds a part and gives its bytes (an Arrow IPC stream)."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
-        data = sink.getvalue().to_pybytes()
+        data: bytes = sink.getvalue().to_pybytes()
         self.places.append((key, Place(self._file, self._size, len(data), zlib.crc32(data))))
         self._chunks.append(data)
         self._size += len(data)
+        return data
 
     def close(self) -> None:
         """Writes the file, if there is anything to write."""
@@ -106,7 +114,7 @@ class Checkpoint:
             else:
                 self.files, self.root = fs.LocalFileSystem(), uri
             self.root = self.root.rstrip("/")
-            for folder in ("commits", "parts", "outbox", "published"):
+            for folder in ("commits", "parts", "outbox", "plans", "published"):
                 self.files.create_dir(f"{self.root}/{folder}", recursive=True)
         except (OSError, pa.ArrowException) as error:
             raise CheckpointError(f"checkpoint {uri}: cannot be opened: {_reason(error)}") from error
@@ -152,9 +160,32 @@ class Checkpoint:
         names = self._names("commits", ".json")
         return self._load(names[-1]) if names else None
 
+    def load(self, epoch: int) -> Commit:
+        """One commit."""
+        return self._load(f"{epoch:012d}.json")
+
     def commits(self) -> list[Commit]:
         """All commits that are still kept, oldest first."""
         return [self._load(name) for name in self._names("commits", ".json")]
+
+    def text(self, file: str) -> str | None:
+        """A small file of the checkpoint, or None if it is not there."""
+        path = f"{self.root}/{file}"
+        try:
+            if self.files.get_file_info(path).type != fs.FileType.File:
+                return None
+            with self.files.open_input_stream(path) as stream:
+                return str(stream.read().decode())
+        except (OSError, UnicodeDecodeError) as error:
+            raise CheckpointError(self._damaged(file, _reason(error))) from error
+
+    def identity(self) -> str:
+        """A name for what is written under this checkpoint; the same after every restart."""
+        known = self.text("identity")
+        if known is None:
+            known = uuid.uuid4().hex[:8]
+            self.write("identity", known.encode())
+        return known
 
     def published(self) -> int:
         """The last epoch whose results all sinks have; -1 if none."""
@@ -214,11 +245,6 @@ class Checkpoint:
             f"checkpoint {self.uri}: {file} is damaged ({reason}); restore it from a copy, or give a new checkpoint"
             " folder to start over from the sources"
         )
-
-
-def unnamed(parts: Mapping[str, Place], needed: Iterable[str]) -> dict[str, Place]:
-    """The places of the parts that are still needed."""
-    return {key: parts[key] for key in needed if key in parts}
 
 
 def _reason(error: Exception) -> str:

@@ -31,13 +31,14 @@ class Slot:
 class Packing:
     """Where each column of each stream lies in the packed table.
 
-    `columns` maps a stream to its columns: (name in the worker, type, Spark SQL that computes it).
+    `columns` maps a stream to its columns: (name in the worker, type, Spark SQL that computes it); a column without
+    SQL is not carried, and is nothing but nulls in the worker, which take no memory.
     `flaws` maps a stream to the Spark SQL that is not null for a malformed row and says what is wrong with it.
     """
 
     def __init__(
         self,
-        columns: Mapping[str, Sequence[tuple[str, pa.DataType, str]]],
+        columns: Mapping[str, Sequence[tuple[str, pa.DataType, str | None]]],
         flaws: Mapping[str, str] | None = None,
     ) -> None:
         self.streams = tuple(columns)
@@ -46,26 +47,32 @@ class Packing:
         by_type: dict[pa.DataType, int] = {}
         for parts in columns.values():
             used: dict[pa.DataType, int] = {}
-            for _, type_, _ in parts:
-                used[type_] = used.get(type_, 0) + 1
+            for _, type_, sql in parts:
+                if sql is not None:
+                    used[type_] = used.get(type_, 0) + 1
             for type_, count in used.items():
                 by_type[type_] = max(count, by_type.get(type_, 0))
         ordered = sorted(by_type.items(), key=lambda item: str(item[0]))
         self.slots = tuple(Slot(f"t{t}_{n}", type_) for t, (type_, count) in enumerate(ordered) for n in range(count))
         place = {slot.name: index for index, slot in enumerate(self.slots)}
         kind = {type_: t for t, (type_, _) in enumerate(ordered)}
-        self._places: dict[str, list[int]] = {}
+        self._places: dict[str, list[int | None]] = {}
         self._names: dict[str, list[str]] = {}
         self._sql: dict[str, dict[int, str]] = {}
         for stream, parts in columns.items():
             used = {}
-            places: list[int] = []
-            for _, type_, _ in parts:
+            places: list[int | None] = []
+            self._sql[stream] = {}
+            for _, type_, sql in parts:
+                if sql is None:
+                    places.append(None)
+                    continue
                 number = used[type_] = used.get(type_, -1) + 1
-                places.append(place[f"t{kind[type_]}_{number}"])
+                index = place[f"t{kind[type_]}_{number}"]
+                places.append(index)
+                self._sql[stream][index] = sql
             self._places[stream] = places
             self._names[stream] = [name for name, _, _ in parts]
-            self._sql[stream] = {index: part[2] for index, part in zip(places, parts, strict=True)}
 
     def select(self, stream: str) -> list[str]:
         """The `selectExpr` that lays a stream's rows into the slots.
@@ -94,14 +101,7 @@ class Packing:
         for begin, end in pairwise(starts):
             stream = self.streams[int(tags[begin])]
             part = packed.slice(begin, end - begin)
-            arrays = [part.column(index + 1) for index in self._places[stream]]
+            nothing = pa.nulls(part.num_rows)
+            arrays = [nothing if index is None else part.column(index + 1) for index in self._places[stream]]
             rows = pa.RecordBatch.from_arrays(arrays, names=self._names[stream])
-            if not arrays:
-                rows = _bare(part.num_rows)
             yield stream, rows, part.column(part.num_columns - 1) if self._flaws else None
-
-
-def _bare(rows: int) -> pa.RecordBatch:
-    """Rows without columns, as `SELECT count(*)` needs them."""
-    struct = pa.StructArray.from_arrays([], fields=[], mask=pa.array(np.zeros(rows, dtype=bool)))
-    return pa.RecordBatch.from_struct_array(struct)

@@ -1,0 +1,156 @@
+"""The epochs: one Spark job each, one atomic commit each, one after the other."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.spark.checkpoint import Checkpoint, Commit, Place
+from headgate.spark.plan import Plan
+from headgate.spark.worker import ANSWER_DDL, Task, work
+
+_METRICS_EVERY = 0.5
+_CLEAN_EVERY = 20
+
+
+class EpochsClosed(RuntimeError):
+    """No more epochs are run."""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What came of one epoch."""
+
+    number: int
+    results: tuple[tuple[str, pa.Table], ...]
+    waiting: int
+    failed: dict[str, str]
+    seconds: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, Any] | None = None
+
+
+class Epochs:
+    """Runs epochs for an engine. `run` may be called from any thread; epochs never overlap.
+
+    `listen` gets every epoch after its commit, in order, on the thread that ran it.
+    """
+
+    def __init__(
+        self,
+        spark: Any,
+        checkpoint: Checkpoint,
+        run: str,
+        plan: Callable[[], Plan],
+        listen: Callable[[Epoch], None],
+        budget: float | None,
+    ) -> None:
+        self._spark = spark
+        self._checkpoint = checkpoint
+        self._run = run
+        self._plan = plan
+        self._listen = listen
+        self._budget = budget
+        self._lock = threading.Lock()
+        self._saved: tuple[Plan, str] | None = None
+        self._reported = 0.0
+        self._since_clean = 0
+        self._closed = False
+        newest = checkpoint.newest()
+        self.commit = newest or Commit(-1)
+        self.waiting = 0
+
+    def lane(self, lane: str, packing: str, batch: int, frame: Any) -> None:
+        """An epoch for a lane's micro-batch, unless it has been committed already."""
+        arrived = time.time()
+        with self._lock:
+            if self.commit.lanes.get(lane, -1) >= batch:
+                return
+            self._one(frame, (lane, packing, batch), arrived, False)
+
+    def close(self) -> None:
+        """Waits for the epoch that runs; from then on every other is refused, so that its rows come again."""
+        with self._lock:
+            self._closed = True
+
+    def backlog(self, *, finish: bool = False) -> bool:
+        """An epoch without new rows: works off what waits; with `finish`, after the end of every stream.
+
+        False if there was nothing to do.
+        """
+        with self._lock:
+            if not finish and not self.waiting:
+                return False
+            self._one(None, None, time.time(), finish)
+            return True
+
+    def _one(self, frame: Any, of: tuple[str, str, int] | None, arrived: float, finish: bool) -> None:
+        if self._closed:
+            raise EpochsClosed("the engine is stopping; this batch is read again when it starts")
+        plan, name = self._planned()
+        number = self.commit.epoch + 1
+        detailed = finish or time.monotonic() - self._reported >= _METRICS_EVERY
+        task = Task(
+            run=self._run,
+            checkpoint=self._checkpoint.uri,
+            epoch=number,
+            after=self.commit.epoch,
+            plan=name,
+            packing=None if of is None else of[1],
+            arrived=arrived,
+            budget=None if finish else self._budget,
+            finish=finish,
+            detailed=detailed,
+        )
+        began = time.perf_counter()
+        rows = self._spark.range(1) if frame is None else frame
+        answer = rows.coalesce(1).mapInArrow(work(task), ANSWER_DDL).collect()
+        job = time.perf_counter() - began
+        state: dict[str, Any] = {}
+        report: dict[str, Any] = {}
+        metrics: dict[str, Any] | None = None
+        results: list[tuple[str, pa.Table]] = []
+        for kind, about, data in answer:
+            if kind == "result":
+                results.append((about, pa.ipc.open_stream(pa.py_buffer(bytes(data))).read_all()))
+            elif kind == "state":
+                state = json.loads(data)
+            elif kind == "report":
+                report = json.loads(data)
+            elif kind == "metrics":
+                metrics = json.loads(data)
+        lanes = dict(self.commit.lanes)
+        if of is not None:
+            lanes[of[0]] = of[2]
+        commit = Commit(
+            number,
+            lanes,
+            (state["manifest"],),
+            {key: Place(**place) for key, place in state["parts"].items()},
+            tuple((query, Place(**place)) for query, place in state["results"]),
+            plan.describe(),
+            finish,
+        )
+        self._checkpoint.commit(commit)
+        self.commit = commit
+        self.waiting = report["waiting"]
+        if detailed:
+            self._reported = time.monotonic()
+        seconds = {"job": job, "commit": time.perf_counter() - began - job, **report["seconds"]}
+        self._listen(Epoch(number, tuple(results), self.waiting, report["failed"], seconds, metrics))
+        self._since_clean += 1
+        if self._since_clean >= _CLEAN_EVERY:
+            self._since_clean = 0
+            self._checkpoint.clean()
+
+    def _planned(self) -> tuple[Plan, str]:
+        """The plan of the next epoch, where the workers find it."""
+        plan = self._plan()
+        if self._saved is None or self._saved[0] is not plan:
+            self._saved = (plan, plan.save(self._checkpoint))
+        return self._saved

@@ -1,0 +1,50 @@
+"""What an epoch runs: the queries, the policy, the static tables and how the lanes' rows are packed."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.graph.queries import Query
+from headgate.runtime.limits import Limits
+from headgate.spark.checkpoint import Checkpoint, CheckpointError
+from headgate.spark.packing import Packing
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Fixed for an epoch; a change makes another plan, which the next epoch takes up."""
+
+    queries: tuple[Query, ...]
+    policy: str
+    mode: str = "graph"
+    threads: int = 1
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    packings: Mapping[str, Packing] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+
+    def save(self, checkpoint: Checkpoint) -> str:
+        """Puts it where every worker finds it, and gives its name."""
+        data = pickle.dumps(self)
+        name = hashlib.sha256(data).hexdigest()[:16]
+        checkpoint.write(f"plans/{name}", data)
+        return name
+
+    @staticmethod
+    def load(checkpoint: Checkpoint, name: str) -> Plan:
+        try:
+            with checkpoint.files.open_input_stream(f"{checkpoint.root}/plans/{name}") as stream:
+                found: Any = pickle.loads(stream.read())
+        except OSError as error:
+            raise CheckpointError(f"checkpoint {checkpoint.uri}: plan {name} cannot be read: {error}") from error
+        assert isinstance(found, Plan)
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """What a commit keeps of it, so that a restart can say what is different."""
+        return {query.name: {"sql": query.sql, "class": query.cls.name} for query in self.queries}

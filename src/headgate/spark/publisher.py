@@ -1,0 +1,95 @@
+"""Brings the results of committed epochs to the sinks, in order, on a thread of its own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.graph.queries import Query
+from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.sinks import Results, SinkError, Writer, open_sink
+from headgate.spark.worker import DEAD
+
+
+class Publisher:
+    """Publishes epochs one after the other; when all sinks have an epoch, the checkpoint is told.
+
+    A sink that refuses stops the publishing, not the epochs: the results stay in the outbox, `failure` tells why, and
+    a restart publishes them.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        run: str,
+        spark: Any,
+        dead: Callable[[int, pa.Table], None],
+        done: Callable[[int], None],
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._run = run
+        self._spark = spark
+        self._dead = dead
+        self._done = done
+        self._writers: dict[str, tuple[Query, list[Writer]]] = {}
+        self._queue: queue.SimpleQueue[tuple[int, tuple[tuple[str, pa.Table], ...]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="headgate-publisher", daemon=True)
+        self.failure: SinkError | None = None
+        self._thread.start()
+
+    def open(self, query: Query, extra: tuple[Writer, ...] = ()) -> None:
+        """Opens the sinks of a query; SinkError if one cannot be opened."""
+        writers = [open_sink(query, sink, self._run, self._spark) for sink in query.sinks]
+        self._writers[query.name] = (query, [*writers, *extra])
+
+    def put(self, epoch: int, results: tuple[tuple[str, pa.Table], ...]) -> None:
+        """Hands over an epoch; returns at once."""
+        self._queue.put((epoch, results))
+
+    def again(self, names: Mapping[str, Query]) -> int:
+        """Publishes what was committed and perhaps not published before a crash; gives the number of epochs."""
+        published = self._checkpoint.published()
+        left = [commit for commit in self._checkpoint.commits() if commit.epoch > published]
+        for commit in left:
+            tables = tuple((name, self._checkpoint.read(place)) for name, place in commit.results)
+            self.put(commit.epoch, tuple((name, table) for name, table in tables if name in names or name == DEAD))
+        return len(left)
+
+    def close(self) -> None:
+        """Publishes what is left and ends."""
+        self._queue.put(None)
+        self._thread.join()
+        for _, writers in self._writers.values():
+            for writer in writers:
+                writer.close()
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            if self.failure is not None:
+                continue
+            epoch, results = item
+            try:
+                for name, table in results:
+                    self._publish(epoch, name, table)
+                self._checkpoint.publish(epoch)
+                self._done(epoch)
+            except SinkError as error:
+                self.failure = error
+            except Exception as error:
+                self.failure = SinkError(f"epoch {epoch} could not be published: {type(error).__name__}: {error}")
+
+    def _publish(self, epoch: int, name: str, table: pa.Table) -> None:
+        if name == DEAD:
+            self._dead(epoch, table)
+            return
+        known = self._writers.get(name)
+        if known is None:
+            return
+        query, writers = known
+        results = Results.of(name, epoch, table, query.visible, query.mode == "update")
+        for writer in writers:
+            writer.publish(results)

@@ -1,0 +1,239 @@
+"""What runs inside the Spark task: takes an epoch's rows through the network and gives back what came of it.
+
+The network outlives the task: a Python worker is used again for the next one, and finds it here.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headgate.graph.shared import SharedGraph
+from headgate.operators.settings import Settings
+from headgate.runtime.network import Network
+from headgate.spark.checkpoint import Bundle, Checkpoint, Commit
+from headgate.spark.packing import Packing
+from headgate.spark.parts import CheckpointStore
+from headgate.spark.plan import Plan
+
+ANSWER = pa.schema([("kind", pa.string()), ("name", pa.string()), ("data", pa.binary())])
+ANSWER_DDL = "kind string, name string, data binary"
+
+DEAD = "dead letters"
+"""The name under which malformed rows are among the results."""
+
+DEAD_SCHEMA = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("row", pa.string())])
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the driver asks of a replica for one epoch. Small: the plan and the state are in the checkpoint."""
+
+    run: str
+    checkpoint: str
+    epoch: int
+    after: int
+    """The last committed epoch, whose state this one goes on from; -1 if there is none."""
+    plan: str
+    packing: str | None
+    """How the rows are packed; None for an epoch without new rows."""
+    arrived: float
+    budget: float | None = None
+    finish: bool = False
+    detailed: bool = True
+    """Whether the answer has the metrics, which take a while to gather and to send."""
+    replica: int = 0
+
+
+@dataclass
+class Live:
+    """A network that waits in this process for the next epoch."""
+
+    network: Network
+    store: CheckpointStore
+    checkpoint: Checkpoint
+    epoch: int
+    plan_name: str
+    plan: Plan
+    dropped: int = 0
+    dead: list[pa.RecordBatch] = field(default_factory=list)
+
+
+_live: dict[int, tuple[str, Live]] = {}
+
+
+def work(task: Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that `mapInArrow` runs."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield _epoch(task, batches)
+
+    return run
+
+
+def _epoch(task: Task, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
+    began = time.perf_counter()
+    live = _network(task)
+    restored = time.perf_counter()
+    live.store.begin(task.epoch)
+    # Until this epoch is committed the network is ahead of the checkpoint; if the job fails it must not be used.
+    _live.pop(task.replica, None)
+    if task.packing is None:
+        for _ in batches:
+            pass
+    else:
+        _feed(live, live.plan.packings[task.packing], batches, task)
+    if task.finish:
+        live.network.finish()
+    fed = time.perf_counter()
+    report = live.network.run(task.budget)
+    ran = time.perf_counter()
+    answer = _finish(task, live)
+    saved = time.perf_counter()
+    live.epoch = task.epoch
+    _live[task.replica] = (task.run, live)
+    answer.append(
+        (
+            "report",
+            "",
+            json.dumps(
+                {
+                    "waiting": report.waiting,
+                    "grants": report.grants,
+                    "failed": {name: str(live.network.failures[name]) for name in report.failed},
+                    "seconds": {
+                        "restore": restored - began,
+                        "read": fed - restored,
+                        "run": ran - fed,
+                        "operators": report.operator_seconds,
+                        "snapshot": saved - ran,
+                    },
+                }
+            ).encode(),
+        )
+    )
+    if task.detailed:
+        answer.append(("metrics", "", json.dumps(live.network.metrics()).encode()))
+    return pa.RecordBatch.from_pylist([dict(zip(ANSWER.names, row, strict=True)) for row in answer], ANSWER)
+
+
+def _network(task: Task) -> Live:
+    """The network at the state of the last committed epoch, under the plan of this one."""
+    held = _live.get(task.replica)
+    if held is not None and held[0] == task.run and held[1].epoch == task.after:
+        live = held[1]
+        if live.plan_name != task.plan:
+            _replan(live, task.plan)
+        return live
+    _live.pop(task.replica, None)
+    checkpoint = Checkpoint(task.checkpoint)
+    plan = Plan.load(checkpoint, task.plan)
+    store = CheckpointStore(checkpoint, task.replica)
+    graph = SharedGraph()
+    for query in plan.queries:
+        graph.add(query)
+    network = Network(
+        graph, plan.policy, Settings(tables=plan.tables), limits=plan.limits, store=store, clock=time.time
+    )
+    live = Live(network, store, checkpoint, task.after, task.plan, plan)
+    if task.after >= 0:
+        commit = checkpoint.load(task.after)
+        _restore(live, commit, task.replica)
+    return live
+
+
+def _restore(live: Live, commit: Commit, replica: int) -> None:
+    live.store.adopt(dict(commit.parts))
+    live.network.restore(commit.manifests[replica])
+
+
+def _replan(live: Live, name: str) -> None:
+    """Goes over to another plan without losing what is common to both."""
+    plan = Plan.load(live.checkpoint, name)
+    before = {query.name: query for query in live.plan.queries}
+    after = {query.name: query for query in plan.queries}
+    running = live.network.queries
+    for old in before:
+        if old in running and after.get(old) != before[old]:
+            live.network.remove(old)
+    for new, query in after.items():
+        if before.get(new) != query:
+            live.network.add(query)
+    if plan.policy != live.plan.policy:
+        live.network.policy = plan.policy
+    live.plan, live.plan_name = plan, name
+
+
+def _feed(live: Live, packing: Packing, batches: Iterator[pa.RecordBatch], task: Task) -> None:
+    """Gives the rows to the network as they come. All rows of an epoch are behind the same watermark."""
+    seen: set[str] = set()
+    for packed in batches:
+        for stream, rows, flaws in packing.unpack(packed):
+            if flaws is not None and flaws.null_count < len(flaws):
+                rows = _without_flaws(live, stream, rows, flaws)
+            if rows.num_rows and stream in live.network.streams:
+                live.network.push(stream, rows, task.arrived, mark=False)
+                seen.add(stream)
+    for stream in sorted(seen):
+        live.network.mark(stream, task.arrived)
+
+
+def _without_flaws(live: Live, stream: str, rows: pa.RecordBatch, flaws: pa.StringArray) -> pa.RecordBatch:
+    """Puts the malformed rows aside and gives the others."""
+    good = pc.is_null(flaws)
+    bad = flaws.filter(pc.invert(good))
+    live.dead.append(
+        pa.RecordBatch.from_arrays(
+            [
+                pa.array([stream] * len(bad)),
+                pa.array(["the row does not have the declared columns"] * len(bad)),
+                bad,
+            ],
+            schema=DEAD_SCHEMA,
+        )
+    )
+    return rows.filter(good)
+
+
+def _finish(task: Task, live: Live) -> list[tuple[str, str, bytes]]:
+    """Makes results and state durable, and gives what the driver commits and publishes."""
+    answer: list[tuple[str, str, bytes]] = []
+    outbox: Bundle = live.checkpoint.bundle("outbox", task.epoch, task.replica)
+    found: list[tuple[str, pa.Table]] = []
+    for query in live.plan.queries:
+        results = live.network.take(query.name) if query.name in live.network.outboxes else []
+        if results:
+            found.append((query.name, pa.Table.from_batches([result.rows for result in results])))
+    if live.dead:
+        found.append((DEAD, pa.Table.from_batches(live.dead)))
+        live.dead = []
+    for name, table in found:
+        answer.append(("result", name, outbox.add(name, table)))
+    outbox.close()
+    live.store.open_bundle()
+    manifest = live.network.snapshot()
+    places = live.store.close_bundle(manifest["parts"])
+    answer.append(
+        (
+            "state",
+            str(task.replica),
+            json.dumps(
+                {
+                    "manifest": manifest,
+                    "parts": {key: vars_of(place) for key, place in places.items()},
+                    "results": [[name, vars_of(place)] for name, place in outbox.places],
+                }
+            ).encode(),
+        )
+    )
+    return answer
+
+
+def vars_of(place: Any) -> dict[str, Any]:
+    return {"file": place.file, "offset": place.offset, "length": place.length, "crc": place.crc}
