@@ -211,7 +211,7 @@ class Catalog:
             raise script.error("a split needs at least one branch with WHEN condition", statement.at)
         base = _visible(relation)
         schema = Schema((*base.schema.fields, Field("route", t.INT, False)))
-        made = split_plan(base, tuple(conditions), schema, script)
+        made = split_plan(base, tuple(conditions), schema, script, statement.input.at)
         route = Column(t.INT, len(schema) - 1)
         for i, branch in enumerate(statement.branches):
             test = Call(t.BOOLEAN, "eq", (route, Literal(t.INT, i)))

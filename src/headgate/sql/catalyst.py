@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from sqlglot import exp
 
 from headgate.graph.expressions import Call, Column, Expr
+from headgate.graph.functions.signature import CATALOGUE
 from headgate.graph.operators import Aggregate, Distinct, Expand, Operator, Project, Select, Source, Split, Union
 from headgate.graph.types import Field, Schema
-from headgate.sql.errors import SqlError
-from headgate.sql.foreign import Catalyst, NotSpark, quoted, spark_text
+from headgate.sql.errors import SqlError, closest
+from headgate.sql.foreign import Catalyst, NotSpark, spark_text
 from headgate.sql.relation import Named, Pair, Ranked, Static
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ def catalyst(
     unknown: bool = False,
     tree: exp.Expr | None = None,
 ) -> Expr:
-    """The call as Catalyst computes it. `unknown`: its type is to be asked for; `tree`: its text is this, not the call."""
+    """The call as Catalyst computes it. `unknown`: Spark is asked for its type; `tree`: its text, if not the call's."""
     base = binder.scope.relation.base
     what = f"{call.name}(…)" if call.name not in ("cast", "try_cast") else "this cast"
     reads = _reads(binder, tree) if tree is not None else _columns(call)
@@ -146,19 +148,17 @@ def _tree_text(binder: ExpressionBinder, tree: exp.Expr, names: dict[int, str]) 
     return str(copied.sql(dialect="spark", comments=False))
 
 
-def _ask(binder: ExpressionBinder, name: str, text: str, schema: Schema, at: exp.Expr | int) -> object:
+def _ask(binder: ExpressionBinder, name: str, text: str, schema: Schema, at: exp.Expr | int) -> pa.DataType:
     """The type that Spark gives an expression."""
     type_of = binder.context.type_of
     if type_of is None:
-        message = f"the type of {name}(…) is only known to Spark, and there is none here; write CAST({name}(…) AS type)"
-        raise binder.error(message, at)
+        raise binder.error(f"the type of {name}(…) is known to Spark alone, and there is no Spark here", at)
     columns = Schema(tuple(Field(f.name, f.type, f.nullable) for f in schema.fields))
     try:
         return type_of(text, columns)
     except SqlError:
         raise
     except ValueError as problem:
+        if "UNRESOLVED_ROUTINE" in str(problem):
+            raise binder.error(f"unknown function {name}{closest(name, CATALOGUE)}", at) from None
         raise binder.error(f"Spark refuses {name}(…): {problem}", at) from None
-
-
-__all__ = ["catalyst", "quoted"]

@@ -1,4 +1,4 @@
-"""Checks the declarations of a script and makes what they declare: streams, tables, classes, functions, specs, sinks."""
+"""Makes what a script declares, after checking it: streams, tables, classes, functions, specs and sinks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from decimal import Decimal, InvalidOperation
-
 
 from headgate.graph import types as t
 from headgate.graph.expressions import Column

@@ -8,14 +8,14 @@ GROUP BY window(…) parses. Every node knows where it starts in the text.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, NoReturn, cast
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from headgate.sql import statements as st
 from headgate.sql.errors import Script, closest
@@ -52,8 +52,11 @@ def _stamped(name: str) -> Callable[..., Any]:
 class HeadgateParser(SparkParser):
     """Parses one statement into one of `headgate.sql.statements`."""
 
-    FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012 - as sqlglot declares it
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS = {k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k in _SPELLED}  # noqa: RUF012
+    NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012 - ANY is an aggregate here
+        k: v for k, v in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "IF")
+    }
     STRICT_CAST = True
 
     _parse_expression = _stamped("_parse_expression")
@@ -97,7 +100,11 @@ class HeadgateParser(SparkParser):
         if first.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.VALUES, TokenType.FROM):
             self._refuse("a SELECT needs a name here: write CREATE QUERY name AS SELECT …")
         words = ("CREATE", "DROP", "SET")
-        self._refuse(f"unknown statement {first.text}{closest(first.text, words)}")
+        return self._refuse(f"unknown statement {first.text}{closest(first.text, words)}")
+
+    def select_statement(self) -> exp.Expr:
+        """A SELECT and nothing else."""
+        return self._select_text()[0]
 
     # -- statements
 
@@ -344,17 +351,10 @@ class Headgate(Spark):
     Parser = HeadgateParser
 
 
-def parse(script: Script) -> list[st.Statement]:
-    """The statements of a script. Raises SqlError at the first that is malformed."""
-    found = []
+def parse(script: Script) -> Iterator[st.Statement]:
+    """The statements of a script, one after the other; SqlError at the first that is malformed."""
     for tokens in _statements(script):
-        found.append(
-            _parsed(
-                script,
-                lambda parser, tokens=tokens: parser._parse(HeadgateParser.script_statement, tokens, script.text)[0],
-            )
-        )
-    return found
+        yield _parsed(script, HeadgateParser.script_statement, tokens)
 
 
 def parse_select(script: Script) -> exp.Expr:
@@ -364,10 +364,7 @@ def parse_select(script: Script) -> exp.Expr:
         at = chunks[1][0].start if chunks else 0
         raise script.error("expected one SELECT", at)
 
-    def run(parser: HeadgateParser) -> Any:
-        return parser._parse(lambda p: p._select_text()[0], chunks[0], script.text)[0]
-
-    return _parsed(script, run)  # type: ignore[no-any-return]
+    return cast(exp.Expr, _parsed(script, HeadgateParser.select_statement, chunks[0]))
 
 
 def start(node: exp.Expr) -> int:
@@ -404,10 +401,10 @@ def _token_problem(script: Script, problem: TokenError) -> tuple[str, int]:
     return "this text cannot be read as SQL", len(script.text) if problem.end is None else problem.end
 
 
-def _parsed(script: Script, run: Callable[[HeadgateParser], Any]) -> Any:
+def _parsed(script: Script, method: Callable[[HeadgateParser], Any], tokens: list[Token]) -> Any:
     parser = HeadgateParser(dialect=Headgate(), error_level=ErrorLevel.IMMEDIATE)
     try:
-        return run(parser)
+        return parser._parse(cast(Any, method), tokens, script.text)[0]
     except _Problem as problem:
         raise script.error(_plain(problem.message), problem.offset) from None
     except RecursionError:
@@ -420,4 +417,9 @@ def _plain(message: str) -> str:
         return "this is not expected here"
     if message.startswith("Expecting "):
         return f"expected {message.removeprefix('Expecting ')}"
-    return message[0].lower() + message[1:] if message else "this is malformed"
+    if message.startswith("Expected table name"):
+        return "expected the name of a stream, a table or a query"
+    if message.startswith("Required keyword"):
+        return "something is missing here"
+    first = message.split("<Token")[0].split("<class")[0].rstrip(" ,:")
+    return first[:1].lower() + first[1:] if first else "this is malformed"

@@ -1,4 +1,4 @@
-"""Durations as Spark writes them ('10 seconds', '1 hour 30 minutes', INTERVAL '1:30' MINUTE TO SECOND), in microseconds."""
+"""Durations as Spark writes them ('10 seconds', INTERVAL '1:30' MINUTE TO SECOND), in microseconds."""
 
 from __future__ import annotations
 

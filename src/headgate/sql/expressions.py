@@ -11,7 +11,8 @@ from sqlglot import exp
 
 from headgate.graph import functions
 from headgate.graph import types as t
-from headgate.graph.expressions import Call, Column, Expr, Literal
+from headgate.graph.expressions import Call, Expr, Literal
+from headgate.graph.functions.coercion import implicit
 from headgate.sql import literals
 from headgate.sql.catalyst import catalyst
 from headgate.sql.columns import arrow_type
@@ -239,12 +240,11 @@ class ExpressionBinder:
         args = []
         for i, (arg, wanted) in enumerate(zip(node.expressions, function.parameters, strict=True)):
             bound = self.bind(arg)
-            if bound.type != wanted and not functions.is_implicit(bound.type, wanted):
-                message = (
-                    f"{function.name} takes {t.sql_name(wanted)} as argument {i + 1}, not {t.sql_name(bound.type)}; "
-                    f"write CAST(… AS {t.sql_name(wanted)})"
-                )
-                raise self.error(message, arg)
+            try:
+                implicit(function.name, i, bound.type, wanted)
+            except functions.WrongArguments as problem:
+                hint = f"write CAST(… AS {t.sql_name(wanted)})"
+                raise self.error(f"{problem}; {hint}", arg) from None
             args.append(self.cast(bound, wanted, arg))
         return Call(function.returns, "python", tuple(args), function.target)
 
@@ -517,8 +517,3 @@ _PARTS = {
     "minute": "minute",
     "second": "second",
 }
-
-
-def column_of(expr: Expr) -> int | None:
-    """The position of a plain column."""
-    return expr.index if isinstance(expr, Column) else None

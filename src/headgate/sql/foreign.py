@@ -1,4 +1,4 @@
-"""Expressions that Catalyst computes before the rows enter the worker: their text in Spark SQL, and where they may stand.
+"""Expressions that Catalyst computes before the rows enter the worker, and their text in Spark SQL.
 
 Such a call depends on one stream's columns, below any aggregate. While a query is bound it is a `Catalyst` call
 over columns; when the plan is made it becomes a `Foreign` beside its source (`headgate.sql.plan`).

@@ -1,4 +1,4 @@
-"""Binds aggregation: GROUP BY keys and windows, aggregate calls, and the SELECT list over what the aggregate puts out."""
+"""Binds aggregation: GROUP BY keys and windows, aggregate calls, and the SELECT list over the aggregate's output."""
 
 from __future__ import annotations
 
@@ -161,22 +161,39 @@ class GroupBinder:
             nodes = []
         elif not nodes and name == "count":
             raise binder.error("count needs * or a column", call)
+        nodes, flag = self._flag(name, nodes)
+        option = option or flag
         args = [self._inside(binder.bind, n) for n in nodes]
-        values = tuple(a.value if isinstance(a, Literal) else None for a in args)
         try:
-            signature = functions.resolve_aggregate(name, [a.type for a in args], distinct, values)
+            signature = functions.resolve_aggregate(name, [a.type for a in args], distinct)
         except functions.WrongArguments as problem:
             at = nodes[problem.position] if problem.position is not None and problem.position < len(nodes) else call
             raise binder.error(str(problem), at) from None
         except functions.UnknownFunction as problem:
             raise binder.error(str(problem), call) from None
-        if option and signature.name not in ("first", "last", "any_value"):
+        if option == "ignore nulls" and signature.name not in ("first", "last", "any_value"):
             raise binder.error(f"IGNORE NULLS is for first, last and any_value; {name} ignores nulls anyway", call)
         cast = tuple(binder.cast(a, wanted, n) for a, wanted, n in zip(args, signature.args, nodes, strict=False))
         # count(1) counts all rows, as count(*) does.
         if signature.name == "count" and len(cast) == 1 and isinstance(cast[0], Literal) and cast[0].value is not None:
             cast = cast if distinct else ()
         return AggregateCall(signature.name, cast, signature.result, distinct, where, option or signature.option)
+
+    def _flag(self, name: str, nodes: list[exp.Expr]) -> tuple[list[exp.Expr], str]:
+        """Takes the constant that some aggregates have as a second argument: it becomes their option."""
+        if len(nodes) != 2:
+            return nodes, ""
+        if name in ("first", "last", "any_value", "first_value", "last_value"):
+            if not isinstance(nodes[1], exp.Boolean):
+                raise self._binder.error(f"{name} takes true or false as its second argument", nodes[1])
+            return nodes[:1], "ignore nulls" if nodes[1].this else ""
+        if name == "approx_count_distinct":
+            error = self._binder.bind(nodes[1])
+            if not (isinstance(error, Literal) and t.is_numeric(error.type) and 0 < (error.value or 0) < 0.39):
+                message = "approx_count_distinct takes an error between 0 and 0.39 as its second argument"
+                raise self._binder.error(message, nodes[1])
+            return nodes[:1], str(float(error.value))
+        return nodes, ""
 
     def _inside(self, bind: object, node: exp.Expr) -> Expr:
         """Binds what stands inside an aggregate, where no other aggregate may."""

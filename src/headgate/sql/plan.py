@@ -45,11 +45,13 @@ def plan(relation: Relation, script: Script) -> Operator:
     return carried(Pushdown(script).push(relation.base), wanted, names)
 
 
-def split_plan(base: Operator, conditions: Exprs, schema: Schema, script: Script) -> Operator:
+def split_plan(base: Operator, conditions: Exprs, schema: Schema, script: Script, at: int) -> Operator:
     """A split over all columns of its input, which every branch shares."""
     below, exprs = narrowed(Pushdown(script).push(base), (*_all(base), *conditions))
     columns, tests = exprs[: len(base.schema)], exprs[len(base.schema) :]
     if not _whole(below, columns):
+        if any(isinstance(e, Catalyst) for test in conditions for e in test.walk()):
+            raise script.error("a condition of this split is computed by Spark; split the stream itself", at)
         below = carried(Pushdown(script).push(base), _all(base), base.schema.names)
         tests = conditions
     return Split(schema, below, tuple(normalize(e) for e in tests))
@@ -145,12 +147,9 @@ def _join(node: Join, wanted: Exprs) -> tuple[Operator, Exprs]:
     schema = below[0].schema
     if node.how not in ("semi", "anti"):
         schema = Schema(schema.fields + below[1].schema.fields)
-    bound = TimeBound(
-        *_over((node.bound.left,), left_atoms),
-        *_over((node.bound.right,), right_atoms),
-        node.bound.low,
-        node.bound.high,
-    )
+    (left_time,) = _over((node.bound.left,), left_atoms)
+    (right_time,) = _over((node.bound.right,), right_atoms)
+    bound = TimeBound(left_time, right_time, node.bound.low, node.bound.high)
     made = Join(
         schema,
         *below,

@@ -391,7 +391,7 @@ class _SelectBlock:
 
 
 def distinct(relation: Relation, outer: SelectBinder, node: exp.Expr) -> Relation:
-    """Each different row once: by a window's groups if a column is one, else as long as the event time lets it matter."""
+    """Each different row once, remembered until the watermark passes its event time or window."""
     if relation.identity is not None:
         raise outer.error("DISTINCT needs rows that are final; group by a window", node)
     known = times(relation.base)

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from headgate.graph.expressions import Column, Expr
-from headgate.graph.operators import JoinKind, Operator, Select, Source, concat
+from headgate.graph.expressions import Column, Expr, Foreign
+from headgate.graph.operators import JoinKind, Operator, Project, Select, Source, concat
 from headgate.graph.queries import Query, Stream
 from headgate.sql.context import Context
 from headgate.sql.dialect import start
 from headgate.sql.errors import Script, SqlError, closest
 from headgate.sql.expressions import ExpressionBinder, Scope
+from headgate.sql.foreign import Catalyst
 from headgate.sql.relation import Named, Output, Pair, Relation, Static, reading
 
 _SIDES: dict[tuple[str, str], JoinKind] = {
@@ -151,9 +152,9 @@ class SourceBinder:
                 "group by a window there, or repeat its SELECT here"
             )
             raise self.error(message, at)
-        stateful = any(node.stateful for node in query.plan.walk())
-        base: Operator = Named(query.schema, query.plan) if stateful else query.plan
-        return reading(base) if base.schema.names == query.schema.names else _renamed(base, query)
+        base = inlined(query.plan) or Named(query.schema, query.plan)
+        columns = tuple(Output(f.name, Column(f.type, i)) for i, f in enumerate(query.schema.fields))
+        return Relation(base, columns)
 
     # -- joins
 
@@ -237,6 +238,31 @@ def shifted(expr: Expr, by: int) -> Expr:
     return expr.rewrite(lambda e: Column(e.type, e.index + by) if isinstance(e, Column) else None)
 
 
-def _renamed(base: Operator, query: Query) -> Relation:
-    columns = tuple(Output(f.name, Column(f.type, i)) for i, f in enumerate(query.schema.fields))
-    return Relation(base, columns)
+def inlined(plan: Operator) -> Operator | None:
+    """Another query's plan as part of this one, if it only selects and projects a stream; else None.
+
+    What Catalyst computes for it may then be needed above a join, so it is bound anew.
+    """
+    match plan:
+        case Source():
+            return plan
+        case Select() | Project():
+            below = inlined(plan.input)
+            if below is None:
+                return None
+            source = below
+            while isinstance(source, (Select, Project)):
+                source = source.input
+
+            def bound(expr: Expr) -> Expr:
+                return expr.rewrite(lambda e: _rebound(e, source) if isinstance(e, Foreign) else None)
+
+            if isinstance(plan, Select):
+                return replace(plan, input=below, predicates=tuple(bound(p) for p in plan.predicates))
+            return replace(plan, input=below, exprs=tuple(bound(e) for e in plan.exprs))
+    return None
+
+
+def _rebound(foreign: Foreign, source: Operator) -> Expr:
+    columns = tuple(Column(source.schema[i].type, i) for i in sorted(foreign.reads))
+    return Catalyst(foreign.type, "catalyst", columns, foreign.sql)
