@@ -85,6 +85,9 @@ class Simulation:
         self._running_models = [
             m.start(Random(f"{seed}/{n}")) for m, n in zip(self._models, topology.operators, strict=True)
         ]
+        self._consumers = [edge.consumer for edge in topology.edges]
+        self._ports = [edge.port for edge in topology.edges]
+        self._fixed = [self._running_models[o].seconds is not None for o in self._consumers]
         sizes, self._bytes_out = row_bytes(topology, operators, bytes)
         self._edge_bytes = sizes
         stats = known_statistics(topology, operators, arrivals, sizes, self._bytes_out, half_life)
@@ -118,7 +121,8 @@ class Simulation:
 
     def run(self) -> Result:
         """Run to the end and measure."""
-        scheduler, queues = self.scheduler, self.view
+        scheduler, performance, state = self.scheduler, self.view.performance, self.view.queues
+        processors, until, levels, start = self._processors, self._until, self._levels, self._start
         coming: list[tuple[float, int]] = []
         sources = [
             a.times(Random(f"{self.seed}/{n}")) for a, n in zip(self._arrivals, self.topology.streams, strict=True)
@@ -142,14 +146,15 @@ class Simulation:
                     continue
             arrival = coming[0][0] if coming else inf
             ending = running[0][0] if running else inf
-            moment = min(arrival, ending)
-            if moment == inf or moment > self._until:
+            moment = arrival if arrival <= ending else ending
+            if moment == inf or moment > until:
                 break
             elapsed = moment - self._now
-            self._idle += elapsed * (self._processors - len(running))
-            queues.performance.queued_rows += elapsed * self._total_rows
-            queues.performance.queued_bytes += elapsed * self.view.queues.held
-            self._now = moment
+            if elapsed:
+                self._idle += elapsed * (processors - len(running))
+                performance.queued_rows += elapsed * self._total_rows
+                performance.queued_bytes += elapsed * state.held
+                self._now = moment
             if arrival <= ending:
                 # All rows of one moment are there before the next decision.
                 while coming and coming[0][0] <= moment:
@@ -162,16 +167,17 @@ class Simulation:
                         heapreplace(coming, (following, number))
             else:
                 self._finish(heappop(running)[2])
-            if len(self._levels.times) > FOLD:
-                self._levels.fold(self._now)
+            if len(levels.times) > FOLD:
+                levels.fold(self._now)
         return self._result(running)
 
     def _start(self) -> Job | None:
         """Begin the next piece of work: (end, unit or −1, elapsed, rows in, rows out, results)."""
-        for component, door in self._doors.items():
-            # A source's thread runs its own operators; it waits only for the component itself.
-            if door and self._free_at.get(component, 0.0) <= self._now:
-                return self._run_door(component, door)
+        if self._doors:
+            for component, door in self._doors.items():
+                # A source's thread runs its own operators; it waits only for the component itself.
+                if door and self._free_at.get(component, 0.0) <= self._now:
+                    return self._run_door(component, door)
         grant = self.scheduler.next(self._now)
         if self.scheduler.units is not self._units:
             self._prepare()
@@ -184,18 +190,21 @@ class Simulation:
         deadline = start + grant.seconds
         outbox: Outbox = []
         self._outbox = outbox
+        release = self._release
         taken = 0.0
-        process, edges, queues = self._process, self.topology.edges, self._queues
-        left = min(grant.rows, sum([len(queues[e]) for e in unit.entries]))
-        single = unit.entries[0] if len(unit.entries) == 1 else None
+        process, consumers, ports, queues = self._process, self._consumers, self._ports, self._queues
+        entries = unit.entries
+        single = entries[0] if len(entries) == 1 else None
+        left: float = sum([len(queues[e]) for e in entries]) if single is None else len(queues[single])
+        if grant.rows < left:
+            left = grant.rows
         while left > 0:
             left -= 1
-            entry = self._oldest_entry(unit.entries) if single is None else single
+            entry = self._oldest_entry(entries) if single is None else single
             row = queues[entry].popleft()
-            edge = edges[entry]
-            t = process(edge.consumer, edge.port, row[0], row[1], row[2], t)
+            t = process(consumers[entry], ports[entry], row[0], row[1], row[2], t)
             taken += row[1]
-            self._release(entry, row, t)
+            release(entry, row, t)
             if t >= deadline:
                 break
         if self._doors:
@@ -245,9 +254,8 @@ class Simulation:
 
     def _enter(self, t: float, edge: int, arrival: float, rows: float, shared: list[int] | None) -> None:
         """A row is made for a queued edge: from now on it takes memory."""
-        consumer = self.topology.edges[edge].consumer
-        model = self._running_models[consumer]
-        row: Row = (arrival, rows, 0.0 if model.seconds is not None else model.draw(), shared)
+        drawn = 0.0 if self._fixed[edge] else self._running_models[self._consumers[edge]].draw()
+        row: Row = (arrival, rows, drawn, shared)
         size = rows * self._edge_bytes[edge]
         first = shared is None or edge == self._first_reader(edge)
         levels = self._levels
@@ -272,7 +280,7 @@ class Simulation:
         state.rows[edge] += row[1]
         state.bytes[edge] += row[1] * self._edge_bytes[edge]
         self._total_rows += row[1]
-        self._came[self.topology.edges[edge].consumer] += row[1]
+        self._came[self._consumers[edge]] += row[1]
         if empty:
             state.oldest[edge] = row[0]
         self.scheduler.arrived(edge, empty)
@@ -306,7 +314,8 @@ class Simulation:
 
     def _oldest_entry(self, entries: Sequence[int]) -> int:
         queues = self._queues
-        return min([e for e in entries if queues[e]], key=lambda e: queues[e][0][0])
+        # Of rows equally old the longest queue's: so the readers of a fork take turns, and its rows are soon free.
+        return min([e for e in entries if queues[e]], key=lambda e: (queues[e][0][0], -len(queues[e])))
 
     # Operators ----------------------------------------------------------------------------------------
 

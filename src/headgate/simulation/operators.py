@@ -94,9 +94,10 @@ class Join(Model):
 
     A row costs `cost` plus `probe` for each row in the opposite window (nested loops) plus `match` for each
     result (hash join: probe = 0), and yields `selectivity` × rows in the opposite window. The window is
-    `window` seconds of arrival time, or the newest `rows` rows. `tumbling`: windows do not slide but follow one
-    another (of `window` seconds, or of `rows` rows a side), and rows meet only those of the same window; so the
-    number of results is the same whichever side is processed first.
+    `window` seconds (rows meet that arrived within it of each other, whichever is processed first), or the newest
+    `rows` rows. `tumbling`: windows do not slide but follow one another (of `window` seconds, or of `rows` rows a
+    side), and rows meet only those of the same window; so the number of results is the same whichever side is
+    processed first.
     """
 
     cost: float
@@ -134,36 +135,63 @@ class Join(Model):
         return Expected(self.cost + self.probe * opposite + self.match * results, results)
 
     def start(self, random: Random) -> Running:
-        return _TumblingJoin(self) if self.tumbling else _Joining(self)
+        if self.tumbling:
+            return _TumblingJoin(self)
+        return _Joining(self) if self.window is None else _TimeJoin(self)
 
 
 class _Joining(Running):
+    """Windows of the newest rows, in the order in which they come to the join."""
+
     def __init__(self, model: Join) -> None:
         self._model = model
         self.seconds = model.cost
-        self._windows: tuple[deque[tuple[float, float]], deque[tuple[float, float]]] = (deque(), deque())
+        self._windows: tuple[deque[float], deque[float]] = (deque(), deque())
         self._sizes = [0.0, 0.0]
 
     def take(self, port: int, arrival: float, rows: float) -> tuple[float, float]:
-        model, other = self._model, 1 - port
-        if model.window is not None:
-            self._expire(other, arrival - model.window)
-        opposite = self._sizes[other]
-        window = self._windows[port]
-        window.append((arrival, rows))
+        model, window = self._model, self._windows[port]
+        opposite = self._sizes[1 - port]
+        window.append(rows)
         self._sizes[port] += rows
-        if model.rows is not None:
-            while self._sizes[port] > model.rows and len(window) > 1:
-                self._sizes[port] -= window.popleft()[1]
+        while self._sizes[port] > (model.rows or 0) and len(window) > 1:
+            self._sizes[port] -= window.popleft()
         results = model.selectivity * opposite * rows
         return model.probe * opposite * rows + model.match * results, results
 
-    def _expire(self, port: int, before: float) -> None:
-        window = self._windows[port]
-        while window and window[0][0] < before:
-            self._sizes[port] -= window.popleft()[1]
-        if not window:
-            self._sizes[port] = 0.0
+
+class _TimeJoin(Running):
+    """Windows of time: rows match that arrived within the window of each other, whichever came to the join first.
+
+    So a policy that runs one side ahead of the other gets the same results, only later.
+    """
+
+    def __init__(self, model: Join) -> None:
+        self._model = model
+        self.seconds = model.cost
+        # Per side, rows by arrival: those the other side can reach now, and those too far ahead of it.
+        self._reached: tuple[deque[tuple[float, float]], deque[tuple[float, float]]] = (deque(), deque())
+        self._ahead: tuple[deque[tuple[float, float]], deque[tuple[float, float]]] = (deque(), deque())
+        self._sizes = [0.0, 0.0]
+
+    def take(self, port: int, arrival: float, rows: float) -> tuple[float, float]:
+        model = self._model
+        opposite = self._opposite(1 - port, arrival, model.window or 0.0)
+        self._ahead[port].append((arrival, rows))
+        results = model.selectivity * opposite * rows
+        return model.probe * opposite * rows + model.match * results, results
+
+    def _opposite(self, side: int, arrival: float, window: float) -> float:
+        """Rows of a side within the window of an arrival; arrivals on the other side never fall."""
+        reached, ahead = self._reached[side], self._ahead[side]
+        while ahead and ahead[0][0] <= arrival + window:
+            reached.append(ahead.popleft())
+            self._sizes[side] += reached[-1][1]
+        while reached and reached[0][0] < arrival - window:
+            self._sizes[side] -= reached.popleft()[1]
+        if not reached:
+            self._sizes[side] = 0.0
+        return self._sizes[side]
 
 
 class _TumblingJoin(Running):
