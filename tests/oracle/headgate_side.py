@@ -1,0 +1,155 @@
+"""What Headgate answers to a case: through the in-process runner, under several cuts of the rows into batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from itertools import zip_longest
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.graph.expressions import Expr, Foreign
+from headgate.graph.operators import Operator, Source
+from headgate.graph.queries import Query
+from headgate.graph.shared import SharedGraph
+from headgate.operators.runner import Runner
+from headgate.operators.settings import Settings
+from headgate.sql import Catalog
+from tests.oracle.answers import Answer
+from tests.oracle.cases import Case
+from tests.oracle.spark_side import SparkSide
+
+Pushes = Iterator[tuple[str, pa.RecordBatch]]
+
+
+def compiled(case: Case, type_of: Callable[..., pa.DataType] | None) -> Query:
+    """The case's query, through text and catalog."""
+    catalog = Catalog(type_of=type_of, time_zone=case.zone)
+    catalog.execute(case.setup, file=str(case.file))
+    if case.statements:
+        catalog.execute(case.statements + ";", file=str(case.file))
+    return catalog.query("result", case.query)
+
+
+def given(case: Case) -> Pushes:
+    """The batches of the file, the streams in turn."""
+    for batches in zip_longest(*([(name, b) for b in case.batches[name]] for name in _streams(case))):
+        yield from filter(None, batches)
+
+
+def streams_apart(case: Case) -> Pushes:
+    """All of the last stream, then all of the one before it: how streams interleave must not matter."""
+    for name in reversed(_streams(case)):
+        for batch in case.batches[name]:
+            yield name, batch
+
+
+def whole(case: Case) -> Pushes:
+    """One batch a stream."""
+    for name in _streams(case):
+        yield (
+            name,
+            pa.Table.from_batches(case.batches[name]).combine_chunks().to_batches()[0]
+            if any(b.num_rows for b in case.batches[name])
+            else case.batches[name][0],
+        )
+
+
+def single_rows(case: Case) -> Pushes:
+    """One row a batch."""
+    for name, batch in given(case):
+        for i in range(batch.num_rows):
+            yield name, batch.slice(i, 1)
+
+
+def cuts(case: Case) -> dict[str, Callable[[Case], Pushes]]:
+    """The cuts under which a case must give the same. Where the cut decides which rows are late, it stays."""
+    found: dict[str, Callable[[Case], Pushes]] = {"given": given, "streams apart": streams_apart}
+    if case.options.get("late", "keep") == "keep":
+        found["whole"] = whole
+        if case.options.get("late") == "keep" or not _late_alone(case):
+            found["single rows"] = single_rows
+    return found
+
+
+def answer(case: Case, query: Query, pushes: Pushes, spark: SparkSide | None, restored: bool = False) -> Answer:
+    """The rows that a query puts out; `restored`: after each batch the state moves into a new runner."""
+    tables = {name: pa.Table.from_batches(case.batches[name]) for name, of in case.inputs.items() if of.static}
+    graph = SharedGraph()
+    graph.add(query)
+    settings = Settings(tables=tables)
+    extra = foreign(query.plan)
+    runner = Runner(graph, settings)
+    read = {source.stream for _, source in graph.sources()}
+    for stream, batch in pushes:
+        if stream not in read:
+            continue
+        runner.push(stream, enriched(batch, extra.get(stream, []), spark, case.zone))
+        if restored:
+            snapshot = runner.snapshot()
+            runner = Runner(graph, settings)
+            runner.restore(snapshot)
+    runner.finish()
+    return Answer.of(runner.results("result"))
+
+
+def foreign(plan: Operator) -> dict[str, list[Foreign]]:
+    """The expressions that Catalyst computes, by the stream whose rows carry them."""
+    found: dict[str, dict[str, Foreign]] = {}
+    for node in plan.walk():
+        for expr in _expressions(node):
+            for inside in expr.walk():
+                if isinstance(inside, Foreign):
+                    below: Operator = node
+                    while not isinstance(below, Source):
+                        below = below.inputs[0]
+                    found.setdefault(below.stream, {})[inside.key] = inside
+    return {stream: list(exprs.values()) for stream, exprs in found.items()}
+
+
+def enriched(batch: pa.RecordBatch, extra: list[Foreign], spark: SparkSide | None, zone: str) -> pa.RecordBatch:
+    """The rows with what Catalyst computes appended."""
+    if not extra:
+        return batch
+    if spark is None:
+        raise ValueError("this case needs Spark for what Catalyst computes")
+    columns = spark.compute(batch, [e.sql for e in extra], [e.type for e in extra], zone)
+    for expr, column in zip(extra, columns, strict=True):
+        batch = batch.append_column(expr.key, column)
+    return batch
+
+
+def _streams(case: Case) -> list[str]:
+    return [name for name, of in case.inputs.items() if not of.static]
+
+
+def _late_alone(case: Case) -> bool:
+    """Whether some row would be late if each came by itself."""
+    for name in _streams(case):
+        of = case.inputs[name]
+        if of.time is None:
+            continue
+        times = [t for b in case.batches[name] for t in b.column(of.time).to_pylist() if t is not None]
+        newest = None
+        for time in times:
+            if newest is not None and time <= newest - of.delay:
+                return True
+            newest = time if newest is None else max(newest, time)
+    return False
+
+
+def _expressions(value: Any) -> Iterator[Expr]:
+    """All expressions that stand directly in a node, wherever they are."""
+    if isinstance(value, Expr):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _expressions(part)
+    elif isinstance(value, Operator) or type(value).__module__ == Operator.__module__:
+        for f in fields(value):
+            inside = getattr(value, f.name)
+            if not isinstance(inside, Operator) and not (
+                isinstance(inside, tuple) and inside and isinstance(inside[0], Operator)
+            ):
+                yield from _expressions(inside)

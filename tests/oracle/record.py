@@ -1,0 +1,51 @@
+"""Fills in what Spark answers: `python -m tests.oracle.record FILE…` writes the expect parts of case files anew.
+
+Read the rows it wrote before you commit them: they are the specification.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from headgate.spark.session import local_session
+from tests.oracle.cases import load
+from tests.oracle.spark_side import SparkRefused, SparkSide
+
+
+def record(file: Path, spark: SparkSide) -> int:
+    """Rewrites one file; gives the number of cases whose answer changed."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    changed = 0
+    for case in reversed(load(file)):
+        try:
+            part = ["--- expect", *spark.answer(case).show().splitlines()]
+        except SparkRefused as error:
+            found = re.search(r"\[([A-Z_0-9.]+)\]", str(error))
+            print(f"{file}:{case.line}: {case.name}: {str(error).splitlines()[0][:200]}", file=sys.stderr)
+            part = [f"--- fails {found[1] if found else 'UNKNOWN'}"]
+        end = next((i for i in range(case.line, len(lines)) if lines[i].startswith("=== ")), len(lines))
+        body = lines[case.line : end]
+        at = next((i for i, line in enumerate(body) if line.startswith(("--- expect", "--- fails"))), len(body))
+        kept = body[:at]
+        while kept and not kept[-1].strip():
+            kept.pop()
+        if [*kept, *part] != [line for line in body if line.strip()]:
+            changed += 1
+        lines[case.line : end] = [*kept, *part, *([""] if end < len(lines) else [])]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return changed
+
+
+def main(arguments: list[str]) -> None:
+    if not arguments:
+        sys.exit("usage: python -m tests.oracle.record FILE…")
+    spark = SparkSide(local_session("headgate-record"))
+    for name in arguments:
+        changed = record(Path(name), spark)
+        print(f"{name}: {changed} answers changed; read them before you commit")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,74 @@
+"""Every case of the case files: Spark gives the expected rows, and so does Headgate, however the rows are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headgate.spark.analysis import Analyzer
+from tests.oracle import headgate_side, streaming
+from tests.oracle.answers import FLOATS, Answer, differences, read_expected
+from tests.oracle.cases import Case, load_all
+from tests.oracle.spark_side import SparkRefused, SparkSide
+
+CASES = load_all()
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+
+
+@pytest.fixture(scope="module")
+def side(spark: Any) -> SparkSide:
+    return SparkSide(spark)
+
+
+@pytest.fixture(scope="module")
+def type_of(side: SparkSide) -> Callable[..., Any]:
+    return Analyzer(lambda: side.session).type_of
+
+
+def check(answer: Answer, case: Case) -> None:
+    """An answer against the expectation: names, types and rows."""
+    assert case.expected is not None
+    header, rows = read_expected(case.expected, answer.types)
+    assert answer.header == header
+    wrong = differences(answer.rows, rows, float(case.options.get("within", FLOATS)))
+    assert not wrong, f"{case.file}:{case.line}\n{wrong}"
+
+
+@pytest.mark.spark
+@every_case
+def test_spark_gives_what_is_expected(case: Case, side: SparkSide) -> None:
+    if case.fails is not None:
+        with pytest.raises(SparkRefused, match=case.fails):
+            side.answer(case)
+    else:
+        check(side.answer(case), case)
+
+
+@pytest.mark.spark
+@every_case
+def test_headgate_gives_what_is_expected(case: Case, side: SparkSide, type_of: Callable[..., Any]) -> None:
+    if case.fails is not None:
+        with pytest.raises(ValueError, match=case.fails.split(".")[0]):
+            headgate_side.answer(case, headgate_side.compiled(case, type_of), headgate_side.given(case), side)
+        return
+    query = headgate_side.compiled(case, type_of)
+    for name, cut in headgate_side.cuts(case).items():
+        try:
+            check(headgate_side.answer(case, query, cut(case), side), case)
+        except AssertionError as error:
+            raise AssertionError(f"cut: {name}\n{error}") from error
+    check(headgate_side.answer(case, query, headgate_side.given(case), side, restored=True), case)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("case", [c for c in CASES if "streaming" in c.options], ids=lambda case: case.id)
+def test_structured_streaming_drops_the_same_rows(case: Case, side: SparkSide) -> None:
+    check(streaming.answer(case, side.session), case)
+
+
+def test_there_are_cases_of_every_kind() -> None:
+    assert len(CASES) >= 150
+    assert sum("streaming" in case.options for case in CASES) >= 5
+    assert all(case.expected is not None or case.fails is not None for case in CASES)
