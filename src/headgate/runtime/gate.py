@@ -11,12 +11,14 @@ class Gate:
     """One lock for queues, view, scheduler and memory, and who runs now. Operators run without the lock.
 
     `running` maps each thread's flow to the unit that it runs and since when; `paused` counts those who want that
-    nothing runs.
+    nothing runs. Threads that have nothing to do wait for `work`, who waits for them for `done`.
     """
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.changed = Condition(self.lock)
+        self.work = Condition(self.lock)
+        self.done = Condition(self.lock)
         self.running: dict[int, tuple[int, float]] = {}
         self.paused = 0
 
@@ -37,6 +39,8 @@ class Gate:
         finally:
             self.paused -= 1
             self.changed.notify_all()
+            if not self.paused:
+                self.work.notify_all()
 
     def leave(self, flow: int) -> None:
         """Under the lock: a grant is over; whoever waited for it goes on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
+from typing import NamedTuple
 
 from headgate.operators.batch import Batch
 from headgate.operators.columns import part_of
@@ -63,6 +64,14 @@ class LiveUnit:
             self.cost = cost if not self.cost else 0.7 * self.cost + 0.3 * cost
 
 
+class Begun(NamedTuple):
+    """A grant that was begun, its unit, and when."""
+
+    grant: Grant
+    unit: LiveUnit
+    since: float
+
+
 class Loop:
     """Runs what a scheduler grants over one wiring. Any number of threads may call `turn`, each with its own flow.
 
@@ -90,6 +99,7 @@ class Loop:
         self._clock = clock
         self._limits = limits
         self._linked: object = None
+        self._doors: tuple[object, bool] = (None, False)
         self._counted = [(s.rows_in, s.rows_out, s.seconds, s.came) for s in wiring.stages]
         self.stream_width: dict[int, float] = {}
         self._waiting = 0
@@ -125,8 +135,11 @@ class Loop:
     @property
     def doors(self) -> bool:
         """Whether some stream has an edge without a queue."""
-        queued = self.scheduler.units.cut.queued
-        return any(e not in queued for ids in self.view.topology.stream_edges.values() for e in ids)
+        units = self.scheduler.units
+        if self._doors[0] is not units:
+            edges = [e for ids in self.view.topology.stream_edges.values() for e in ids]
+            self._doors = (units, not units.cut.queued.issuperset(edges))
+        return self._doors[1]
 
     def feed(self, edges: Sequence[int], batch: Batch, cls: int) -> None:
         """Puts a batch into the queues of a fork, as one held copy."""
@@ -147,6 +160,8 @@ class Loop:
                 if empty:
                     self.view.queues.oldest[edge] = since
                 self.scheduler.arrived(edge, empty)
+                if empty:
+                    self._gate.work.notify()
 
     def _put(self, edge: int, held: Held) -> None:
         queue, state = self.wiring.queues[edge], self.view.queues
@@ -159,6 +174,8 @@ class Loop:
             state.oldest[edge] = held.arrival.first
         self.wiring.stages[self.view.topology.edges[edge].consumer].came += held.count
         self.scheduler.arrived(edge, empty)
+        if empty:
+            self._gate.work.notify()
 
     def _take(self, entry: Entry, rows: float) -> list[Piece | Mark]:
         before = entry.queue.waiting
@@ -204,24 +221,33 @@ class Loop:
     def turn(self, flow: Flow, until: float = inf) -> bool:
         """Runs one grant; False if nothing is ready, or all must wait. Called without the lock."""
         with self._lock:
-            if self._gate.paused:
-                return False
-            now = self._clock()
-            self._elapse(now)
-            if now >= self.scheduler.due:
-                self._refresh(now)
-            grant = self.scheduler.next(now)
-            self.prepare()
-            if grant is None:
-                return False
-            self._gate.running[id(flow)] = (grant.unit, now)
-        unit = self.units[grant.unit]
-        rows = self._run(unit, grant, flow, now, until)
-        with self._lock:
-            end = self._clock()
-            self._finish(grant, unit, flow, end, end - now, rows)
-            self._gate.leave(id(flow))
+            begun = None if self._gate.paused else self.begin(flow)
+        if begun is None:
+            return False
+        self.complete(begun, flow, until)
         return True
+
+    def begin(self, flow: Flow) -> Begun | None:
+        """Under the lock: asks the scheduler for a grant; None if nothing is ready."""
+        now = self._clock()
+        self._elapse(now)
+        if now >= self.scheduler.due:
+            self._refresh(now)
+        grant = self.scheduler.next(now)
+        self.prepare()
+        if grant is None:
+            return None
+        self._gate.running[id(flow)] = (grant.unit, now)
+        return Begun(grant, self.units[grant.unit], now)
+
+    def complete(self, begun: Begun, flow: Flow, until: float = inf) -> None:
+        """Runs what was granted. Called without the lock."""
+        grant, unit, began = begun
+        rows = self._run(unit, grant, flow, began, until)
+        with self._lock:
+            now = self._clock()
+            self._finish(grant, unit, flow, now, now - began, rows)
+            self._gate.leave(id(flow))
 
     def _run(self, unit: LiveUnit, grant: Grant, flow: Flow, began: float, until: float) -> int:
         """Takes trains from the unit's queues, oldest first, until the grant is used up; gives the rows taken."""

@@ -25,6 +25,7 @@ from headgate.runtime.gate import Gate
 from headgate.runtime.limits import Limits
 from headgate.runtime.loop import Loop
 from headgate.runtime.memory import Memory
+from headgate.runtime.modes import Mode, arranged, mode_of, threads_for
 from headgate.runtime.outbox import Outbox, Result
 from headgate.runtime.quarantine import Failure, text_of
 from headgate.runtime.snapshot import (
@@ -45,6 +46,7 @@ from headgate.runtime.snapshot import (
 from headgate.runtime.stage import Stage
 from headgate.runtime.store import Folder, Store
 from headgate.runtime.wiring import Wiring, key_of
+from headgate.runtime.workers import Workers
 from headgate.scheduling import Cut, Performance, Policy, Scheduler, Statistics, View
 from headgate.scheduling import policy as policy_of
 
@@ -79,6 +81,8 @@ class Network:
     - `limits`: memory marks, how long a grant may run
     - `store`: where batches are spilled; a temporary folder if none is given
     - `clock`: gives seconds; arrival times are of this clock
+    - `mode`: how threads are used (see `modes.Mode`); may be set while running
+    - `threads`: how many, where the mode leaves it open; by default one, under HMTS as many as there are cores
     - `make`: makes the live operator of a node
     """
 
@@ -91,10 +95,18 @@ class Network:
         limits: Limits | None = None,
         store: Store | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        mode: str = "policy",
+        threads: int | None = None,
         make: Callable[[Operator, Settings], LiveOperator] = live,
     ) -> None:
         self._graph = graph
+        if threads is not None and threads < 1:
+            raise ValueError(f"{threads} threads cannot run anything; give at least one")
         self._policy = policy_of(policy)
+        self._mode = mode_of(mode)
+        self._running = arranged(self._mode, self._policy)
+        self._grants_before = 0
+        self._threads = threads
         self._settings = settings or Settings()
         self._limits = limits or Limits()
         self._clock = clock
@@ -107,6 +119,7 @@ class Network:
         self._marked: dict[str, int] = {}
         self._states = States(self._memory)
         self._flow = Flow(clock)
+        self._workers = Workers(self._gate, lambda: self._loop, self._quarantine, clock)
         self._wiring: Wiring | None = None
         self._loop: Loop
         self._rewire()
@@ -198,21 +211,46 @@ class Network:
     # Running ----------------------------------------------------------------------------------------------
 
     def run(self, budget: float | None = None) -> Report:
-        """Grants units until nothing is ready or the budget (s) is spent; what is left stays in the queues."""
+        """Grants units until nothing is ready or the budget (s) is spent; what is left stays in the queues.
+
+        Called by one thread at a time. With several threads it returns when none of them runs a grant any more.
+        """
         began = self._clock()
         until = inf if budget is None else began + budget
-        flow, failed = self._flow, len(self._failures)
-        flow.seconds = 0.0
-        grants = 0
+        failed, grants = len(self._failures), self._granted
+        spent = self._flow.seconds + self._workers.seconds
+        threads = threads_for(self._mode, self._running, len(self._loop.wiring.stages), self._threads)
+        if threads == 1:
+            self._run_here(until)
+        else:
+            with self._gate.lock:
+                self._workers.resize(threads)
+            self._workers.run(until)
+        with self._gate.lock:
+            return Report(
+                self._clock() - began,
+                self._granted - grants,
+                self._flow.seconds + self._workers.seconds - spent,
+                self.waiting,
+                tuple(self._failures)[failed:],
+            )
+
+    def _run_here(self, until: float) -> None:
+        flow = self._flow
         while self._loop.turn(flow, until):
-            grants += 1
             if flow.errors:
                 self._quarantine(flow)
             if self._clock() >= until:
                 break
+
+    @property
+    def _granted(self) -> int:
+        return self._grants_before + self._loop.grants
+
+    def close(self) -> None:
+        """Ends the threads. A network that is not used any more needs no other end."""
         with self._gate.lock:
-            names = tuple(self._failures)[failed:]
-            return Report(self._clock() - began, grants, flow.seconds, self.waiting, names)
+            self._workers.resize(0)
 
     @property
     def waiting(self) -> int:
@@ -231,10 +269,11 @@ class Network:
             if not self._gate.running:
                 loop.prepare()
             return {
-                "policy": str(self._policy),
+                "policy": str(self._running),
+                "mode": self._mode,
                 "waiting": self.waiting,
                 "memory": metrics.memory(self._memory),
-                "scheduling": {"decisions": loop.scheduler.decisions, "grants": loop.grants},
+                "scheduling": {"decisions": loop.scheduler.decisions, "grants": self._granted},
                 "running": [
                     {
                         "operators": list(loop.view.topology.names(loop.scheduler.units[unit].operators)),
@@ -258,8 +297,22 @@ class Network:
     @policy.setter
     def policy(self, policy: str | Policy) -> None:
         self._policy = policy_of(policy)
+        self._arrange()
+
+    @property
+    def mode(self) -> Mode:
+        return self._mode
+
+    @mode.setter
+    def mode(self, mode: str) -> None:
+        self._mode = mode_of(mode)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Goes over to the policy and mode that are set, draining the queues that are no more."""
         with self._gate.alone():
-            self._loop.scheduler.replace(self._policy, self._clock())
+            self._running = arranged(self._mode, self._policy)
+            self._loop.scheduler.replace(self._running, self._clock())
 
     @property
     def queries(self) -> Mapping[str, Query]:
@@ -316,8 +369,9 @@ class Network:
         view = View.of(wiring.topology, _statistics(wiring, figures, self._clock()))
         if old is not None:
             view.performance = old.view.performance
+            self._grants_before += old.grants
         self._wiring = wiring
-        scheduler = _scheduler(self._policy, view, wiring, self._clock())
+        scheduler = _scheduler(self._running, view, wiring, self._clock())
         self._loop = Loop(wiring, scheduler, self._memory, self._gate, self._clock, self._limits)
 
     # Snapshots --------------------------------------------------------------------------------------------
@@ -352,7 +406,7 @@ class Network:
                 "performance": asdict(performance),
                 "watermarks": dict(self._watermarks),
                 "marked": dict(self._marked),
-                "policy": policy_state(self._policy),
+                "policy": policy_state(self._running),
                 "failures": [failure.state() for failure in self._failures.values()],
             }
 
@@ -374,7 +428,7 @@ class Network:
                 if query is not None and key_of(query.plan) == failure.plan:
                     self._failures[failure.query] = failure
                     self._graph.remove(failure.query)
-            self._policy = policy_from(manifest["policy"], self._policy)
+            self._running = policy_from(manifest["policy"], self._running)
             self._rewire()
             wiring = self._loop.wiring
             self._watermarks.update(manifest["watermarks"])

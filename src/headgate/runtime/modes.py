@@ -1,0 +1,59 @@
+"""The four ways to give a graph to threads (000 §4): a mode turns a policy into one that says so."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal, get_args
+
+from headgate.scheduling import Policy
+from headgate.scheduling.errors import closest
+from headgate.scheduling.hmts import DirectInteroperability, GraphThreaded, Hmts, OperatorThreaded
+
+Mode = Literal["policy", "direct", "graph", "operator", "hybrid"]
+"""How threads are used.
+
+- `policy`: as the policy says; any number of threads take its grants
+- `direct`: no queues; whoever brings rows runs them through (direct interoperability, DI)
+- `graph`: one thread runs the whole graph under the policy (graph-threaded, GTS)
+- `operator`: every operator has a queue and a thread of its own (operator-threaded, OTS)
+- `hybrid`: partitions, placed by Algorithm 1, each with a policy of its own, over as many threads as cores (HMTS)
+"""
+
+MOST_THREADS = 512
+"""More threads than this only cost memory."""
+
+
+def mode_of(text: str) -> Mode:
+    """The mode that a text names; ValueError with the closest name if there is none."""
+    for mode in get_args(Mode):
+        if text == mode:
+            return mode  # type: ignore[no-any-return]
+    raise ValueError(f"unknown threading mode '{text}'; {closest(text, get_args(Mode))}")
+
+
+def arranged(mode: Mode, policy: Policy) -> Policy:
+    """The policy that runs a graph in a mode."""
+    if mode == "direct":
+        return DirectInteroperability()
+    if mode == "graph":
+        return policy if not isinstance(policy, Hmts) else GraphThreaded(inner=policy.inner)
+    if mode == "operator":
+        return OperatorThreaded(inner=_inner(policy))
+    if mode == "hybrid":
+        return policy if type(policy) is Hmts else Hmts(inner=_inner(policy))
+    return policy
+
+
+def threads_for(mode: Mode, policy: Policy, operators: int, asked: int | None) -> int:
+    """How many threads a mode takes; where it is free, as many as were asked for."""
+    if mode in ("direct", "graph"):
+        return 1
+    if mode == "operator" or (mode == "policy" and asked is None and isinstance(policy, OperatorThreaded)):
+        return max(1, min(operators, MOST_THREADS))
+    if asked is not None:
+        return asked
+    return (os.cpu_count() or 1) if isinstance(policy, Hmts) else 1
+
+
+def _inner(policy: Policy) -> tuple[Policy, ...]:
+    return policy.inner if isinstance(policy, Hmts) else (policy,)

@@ -1,0 +1,102 @@
+"""The threads of a network: each asks for a grant, runs it, and sleeps when there is none (000 §4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from threading import Thread
+
+from headgate.runtime.flow import Flow
+from headgate.runtime.gate import Gate
+from headgate.runtime.loop import Loop
+
+LINGER = 5.0
+"""A thread that had nothing to do for so long (s) ends; the next run makes it anew."""
+
+
+class Workers:
+    """A number of threads that run grants while they are let. `loop` gives the loop as it is now.
+
+    Which unit runs next, and so which partition gets a thread, is the scheduler's business: a worker that is done with
+    a grant takes the next one, whichever partition that is of. So threads are changed at the ends of grants, and
+    there can be more partitions than threads.
+    """
+
+    def __init__(
+        self, gate: Gate, loop: Callable[[], Loop], failed: Callable[[Flow], None], clock: Callable[[], float]
+    ) -> None:
+        self._gate = gate
+        self._loop = loop
+        self._failed = failed
+        self._clock = clock
+        self._until = inf
+        self._working = False
+        self._wanted = 0
+        self._flows: list[Flow] = []
+        self._alive = 0
+        self._ended = 0.0
+        self._failure: BaseException | None = None
+
+    @property
+    def seconds(self) -> float:
+        """The time spent inside operators by all threads so far."""
+        return self._ended + sum(flow.seconds for flow in list(self._flows))
+
+    def resize(self, count: int) -> None:
+        """Under the lock: sets how many threads there are. Those too many end with their grant."""
+        self._wanted = count
+        while self._alive < count:
+            flow = Flow(self._clock)
+            self._flows.append(flow)
+            self._alive += 1
+            Thread(target=self._work, args=(flow,), name="headgate", daemon=True).start()
+        self._gate.work.notify_all()
+
+    def run(self, until: float) -> None:
+        """Lets the threads work until nothing is ready and nothing runs, or the time has come. Not under the lock."""
+        gate = self._gate
+        with gate.lock:
+            self._until, self._working = until, True
+            gate.work.notify_all()
+            while self._working and (now := self._clock()) < until:
+                gate.done.wait(None if until == inf else until - now)
+            self._working = False
+            while gate.running:
+                gate.done.wait()
+            failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _end(self, flow: Flow) -> None:
+        self._alive -= 1
+        self._flows.remove(flow)
+        self._ended += flow.seconds
+
+    def _work(self, flow: Flow) -> None:
+        gate = self._gate
+        while True:
+            with gate.lock:
+                if self._alive > self._wanted:
+                    self._end(flow)
+                    return
+                loop = self._loop()
+                began = loop.begin(flow) if self._working and not gate.paused else None
+                if began is None:
+                    if self._working and not gate.paused and not gate.running:
+                        self._working = False
+                    gate.done.notify_all()
+                    if not gate.work.wait(LINGER):
+                        self._end(flow)
+                        return
+                    continue
+                # There may be more to do: each who gets work wakes one more.
+                gate.work.notify()
+            try:
+                loop.complete(began, flow, self._until)
+                if flow.errors:
+                    self._failed(flow)
+            except BaseException as error:  # not of an operator: the network itself broke, and `run` must say so
+                with gate.lock:
+                    self._failure, self._working = error, False
+                    gate.running.pop(id(flow), None)
+                    gate.done.notify_all()
