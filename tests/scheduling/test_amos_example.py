@@ -74,5 +74,5 @@ def test_scores_by_equations_1_and_2() -> None:
 
 
 def test_a_spec_with_an_unknown_objective_is_refused() -> None:
-    with pytest.raises(PolicyError, match="unknown objective 'dealy' in the spec; did you mean 'delay'?"):
+    with pytest.raises(PolicyError, match="unknown objective 'dealy' in the spec; did you mean 'delay'"):
         Spec.of({"dealy": 1.0})

@@ -24,7 +24,7 @@ def overloaded(priorities: list[float], costs: list[float], **options: float) ->
         classes=dict(zip(names, priorities, strict=True)),
     )
     models = {f"o{n}": Operator(cost) for n, cost in zip(names, costs, strict=True)}
-    arrivals = {f"s{n}": Constant(10 / min(costs)) for n in names}
+    arrivals = {f"s{n}": Constant(1.5 / cost) for n, cost in zip(names, costs, strict=True)}
     result = simulate(topology, models, arrivals, "cqc:k=20ms", until=options.get("until", 10.0))
     return {n: result.processed[f"o{n}"] * cost for n, cost in zip(names, costs, strict=True)}
 

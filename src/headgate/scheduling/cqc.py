@@ -43,7 +43,8 @@ class ClassSelector(Selector):
     """Level 1 of CQC. A class runs until its quota is used or it has nothing to do.
 
     What it ran over is taken off its next quota; what it left is lost (Algorithm 1, steps 2 and 3). A unit
-    that several classes use runs in the highest of them, and each is charged its share.
+    that several classes use runs in the highest of them, and each is charged its share, up to half its slice
+    a round; the class that runs it bears the rest.
     """
 
     def __init__(self, view: View, units: Units, members: Sequence[int] | None, policy: Cqc) -> None:
@@ -54,9 +55,13 @@ class ClassSelector(Selector):
         present = sorted({units[u].cls for u in chosen})
         place = {cls: number for number, cls in enumerate(present)}
         self._class_of = [place.get(unit.cls, -1) for unit in units.units]
-        self._uses = [
-            [(place[cls], share) for cls, share in use.items() if cls in place] for use in uses(topology, units)
-        ]
+        # Per unit: the share that its own class pays (and that of classes with no unit here), and the others'.
+        self._others: list[list[tuple[int, float]]] = []
+        self._own: list[float] = []
+        for found, use in zip(units.units, uses(topology, units), strict=True):
+            others = [(place[c], share) for c, share in use.items() if c in place and c != found.cls]
+            self._others.append(others)
+            self._own.append(1 - sum(share for _, share in others))
         self.slices = quotas([topology.classes[cls].priority for cls in present], policy.k)
         self.credit = list(self.slices)
         self._inner = [
@@ -68,6 +73,8 @@ class ClassSelector(Selector):
         self._current = 0
         self._used: float | None = None
         self._lent: dict[int, float] = {}
+        # What each class was charged for shared units since its last turn.
+        self._shared = [0.0] * len(present)
         for unit in chosen:
             self._mark(unit)
 
@@ -103,8 +110,10 @@ class ClassSelector(Selector):
             if grant is not None:
                 self._ready[cls].discard(grant.unit)
                 # Lent until `finished` knows better, so that a second processor sees a used quota.
-                limit = self._lent[grant.unit] = min(grant.seconds, left)
-                self._used += limit
+                own = self._own[grant.unit]
+                limit = min(grant.seconds, left / own)
+                self._lent[grant.unit] = limit * own
+                self._used += limit * own
                 return Grant(grant.unit, grant.rows, limit)
             idle += left > 0
             self._leave(cls)
@@ -121,6 +130,7 @@ class ClassSelector(Selector):
 
     def _advance(self) -> None:
         self._used = None
+        self._shared[self._current] = 0.0
         self._current = (self._current + 1) % len(self.slices)
 
     def _forgive(self) -> None:
@@ -136,8 +146,13 @@ class ClassSelector(Selector):
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
         own = self._class_of[unit]
         self._charge(own, -self._lent.pop(unit))
-        for cls, share in self._uses[unit]:
-            self._charge(cls, elapsed * share)
+        self._charge(own, elapsed * self._own[unit])
+        for cls, share in self._others[unit]:
+            # What others run for a class takes at most half its time, or sharing would starve it.
+            charged = min(elapsed * share, self.slices[cls] / 2 - self._shared[cls])
+            self._shared[cls] += charged
+            self._charge(cls, charged)
+            self._charge(own, elapsed * share - charged)
         self._mark(unit)
         self._inner[own].finished(unit, now, elapsed, rows_in, rows_out)
 

@@ -67,6 +67,11 @@ class Scheduler:
             return
         self.selector.finished(unit, now, elapsed, rows_in, rows_out)
 
+    @property
+    def changing(self) -> bool:
+        """A new cut waits for what runs, or queues are drained for it."""
+        return self._pending is not None or bool(self._draining)
+
     def refresh(self, now: float) -> None:
         """Let the policy look at fresh statistics: it ranks again, or cuts again."""
         self.due = now + self.policy.interval

@@ -134,12 +134,10 @@ class Simulation:
         running: list[tuple[float, int, Any]] = []
         started = 0
         while True:
-            # Rows that arrive at the same moment are all in before a choice is made among them.
-            arriving = bool(coming) and coming[0][0] <= self._now
-            if len(running) < self._processors and not arriving:
+            if len(running) < processors:
                 if self._now >= scheduler.due:
                     self._refresh()
-                job = self._start()
+                job = start()
                 if job is not None:
                     started += 1
                     heappush(running, (job[0], started, job))
@@ -468,16 +466,16 @@ def _check(
     until: float,
     resolution: float,
 ) -> None:
-    for given, known, what, thing in (
-        (operators, topology.operators, "operator", "model"),
-        (arrivals, topology.streams, "stream", "arrival process"),
+    for given, known, what, subject, thing in (
+        (operators, topology.operators, "operator", "a model is", "model"),
+        (arrivals, topology.streams, "stream", "arrivals are", "arrivals"),
     ):
         for name in given:
             if name not in known:
-                raise ModelError(f"a {thing} is given for unknown {what} '{name}'; {closest(name, known)}")
+                raise ModelError(f"{subject} given for unknown {what} '{name}'; {closest(name, known)}")
         for name in known:
             if name not in given:
-                raise ModelError(f"{what} '{name}' has no {thing}; give one")
+                raise ModelError(f"{what} '{name}' has no {thing}; every {what} needs its own")
     if tuples not in TUPLES:
         raise ModelError(f"unknown kind of tuples '{tuples}'; {closest(tuples, TUPLES)}")
     if statistics not in ("known", "measured"):

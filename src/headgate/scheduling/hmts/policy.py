@@ -34,7 +34,7 @@ def balance(view: View, units: Units, threads: int) -> list[list[int]]:
     bins: list[list[int]] = [[] for _ in range(min(threads, len(members)))]
     filled = [0.0] * len(bins)
     for component in sorted(members, key=lambda c: (-work[c], c)):
-        least = min(range(len(bins)), key=lambda b: (filled[b], b))
+        least = min(range(len(bins)), key=lambda b: (filled[b], len(bins[b]), b))
         bins[least] += members[component]
         filled[least] += work[component]
     return bins

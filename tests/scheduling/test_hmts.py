@@ -1,0 +1,117 @@
+"""HMTS: queue placement (000 §5), threads and their priorities (000 §4.2)."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from hypothesis import given
+
+from headgate.scheduling import Statistics, Topology, Units, View, policy
+from headgate.scheduling.hmts import Load, ThreadSelector, capacities, capacity, loads, place_queues
+from headgate.simulation import Constant, Operator, simulate
+from tests.simulation.random_graphs import Case, cases
+
+
+def test_capacity_is_d_minus_c() -> None:
+    assert capacity([Load(1, 10), Load(2, 10)]) == pytest.approx(10 / 2 - 3)
+    assert capacity([Load(1, inf)]) == inf
+
+
+def test_an_expensive_aggregation_is_decoupled() -> None:
+    # Fig. 5: cheap unary operators stay together, the aggregation gets a queue.
+    topology = Topology.of({"a": ["s"], "b": ["a"], "p": ["b"], "agg": ["p"], "q": ["p"]})
+    given_loads = [Load(1, 100), Load(1, 100), Load(1, 100), Load(90, 100), Load(1, 100)]
+    units = Units.of(topology, place_queues(topology, given_loads))
+    assert {topology.names(unit.operators) for unit in units.units} == {("a", "b", "p", "q"), ("agg",)}
+
+
+def test_the_producer_with_the_most_capacity_is_joined_first() -> None:
+    topology = Topology.of({"slow": ["s"], "quick": ["t"], "join": ["slow", "quick"]})
+    given_loads = [Load(40, 100), Load(1, 100), Load(30, 100)]
+    units = Units.of(topology, place_queues(topology, given_loads))
+    assert {topology.names(unit.operators) for unit in units.units} == {("slow",), ("quick", "join")}
+
+
+@given(cases(operators=12))
+def test_no_virtual_operator_of_several_operators_stalls(case: Case) -> None:
+    view = View.of(case.topology)
+    for operator in range(len(case.topology.operators)):
+        view.statistics.expect(operator, cost=0.01 * (operator + 1), selectivity=1, rate=1 + operator % 3)
+    given_loads = loads(view)
+    cut = place_queues(case.topology, given_loads)
+    units = Units.of(case.topology, cut)
+    sizes: dict[int, int] = {}
+    for component in units.component_of:
+        sizes[component] = sizes.get(component, 0) + 1
+    order = list(dict.fromkeys(units.component_of))
+    for component, room in zip(order, capacities(case.topology, cut, given_loads), strict=True):
+        assert sizes[component] == 1 or room >= -1e-12
+
+
+def test_placement_moves_only_when_capacity_has_drifted() -> None:
+    topology = Topology.of({"a": ["s"], "b": ["a"]})
+    statistics = Statistics(topology)
+    view = View.of(topology, statistics)
+
+    def state(cost: float) -> None:
+        for operator in range(2):
+            statistics.expect(operator, cost=cost, selectivity=1, rate=1)
+
+    chosen = policy("hmts:hysteresis=0.2")
+    state(0.2)
+    assert chosen.cut(view).queued == {0}
+    state(0.24)
+    assert not chosen.refresh(view, 5.0)
+    state(0.5)  # 0.5 − 1.0 < 0: the virtual operator stalls
+    assert chosen.refresh(view, 10.0)
+    assert chosen.cut(view).queued == {0, 1}
+    state(0.24)  # there is room again, but not with a margin
+    assert not chosen.refresh(view, 15.0)
+    state(0.1)
+    assert chosen.refresh(view, 20.0)
+    assert chosen.cut(view).queued == {0}
+
+
+def test_threads_age() -> None:
+    topology = Topology.of(
+        {"h": ["s"], "n": ["t"]},
+        queries={"hq": ("h", "H"), "nq": ("n", "N")},
+        classes={"H": 6, "N": 1},
+    )
+    view = View.of(topology)
+    chosen = policy("ots:aging=1")
+    units = Units.of(topology, chosen.cut(view))
+    view.queues.rows[:] = [9.0, 9.0]
+    view.queues.oldest[:] = [0.0, 0.0]
+    selector = chosen.selector(view, units)
+    assert isinstance(selector, ThreadSelector)
+    order = []
+    for now in range(8):
+        grant = selector.next(float(now))
+        assert grant is not None
+        order.append(grant.unit)
+        selector.finished(grant.unit, now + 1.0, 1.0, 1, 1)
+    # H has 5 more than N, so N waits for 5 s and then some.
+    assert order[:5] == [0] * 5
+    assert 1 in order
+
+
+def test_two_threads_use_two_processors_and_gts_uses_one() -> None:
+    topology = Topology.of({"cheap": ["s"], "dear": ["cheap"]})
+    models = {"cheap": Operator(0.001), "dear": Operator(0.009)}
+    arrivals = {"s": Constant(100, rows=100)}
+    many = simulate(topology, models, arrivals, "ots", processors=2)
+    one = simulate(topology, models, arrivals, "gts", processors=2)
+    assert many.idle + many.busy == pytest.approx(2 * many.end)
+    assert many.latency().mean < one.latency().mean
+
+
+def test_without_queues_the_source_slows_down() -> None:
+    # 000 §6.3: a source whose thread runs an operator that cannot keep pace delivers at the operator's pace.
+    topology = Topology.of({"a": ["s"]})
+    arrivals = {"s": Constant(100, rows=300)}
+    slow = simulate(topology, {"a": Operator(0.02)}, arrivals, "di")
+    assert slow.input_rate("s")[1] == pytest.approx(50, abs=1)
+    queued = simulate(topology, {"a": Operator(0.02)}, arrivals, "di:sources=queued")
+    assert queued.input_rate("s")[1] == pytest.approx(100, abs=1)
