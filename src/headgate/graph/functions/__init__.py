@@ -11,7 +11,15 @@ from difflib import get_close_matches
 
 import pyarrow as pa
 
-from headgate.graph.functions import arithmetic, collections, logic, strings, times  # noqa: F401 - they fill the catalogue
+from headgate.graph.functions import (  # noqa: F401 - they fill the catalogue
+    arithmetic,
+    collections,
+    foreign,
+    logic,
+    mathematics,
+    strings,
+    times,
+)
 from headgate.graph.functions.aggregates import is_aggregate, resolve_aggregate
 from headgate.graph.functions.casts import cast_fails
 from headgate.graph.functions.coercion import can_cast, common_type
@@ -24,6 +32,20 @@ from headgate.graph.functions.signature import (
     Signature,
     UnknownFunction,
     WrongArguments,
+    count_arguments,
+)
+from headgate.graph.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    TINYINT,
 )
 
 __all__ = [
@@ -42,6 +64,21 @@ __all__ = [
     "resolve_aggregate",
 ]
 
+# Casts that are written as functions: `int(x)`.
+_CONVERSIONS = {
+    "boolean": BOOLEAN,
+    "tinyint": TINYINT,
+    "smallint": SMALLINT,
+    "int": INT,
+    "bigint": BIGINT,
+    "float": FLOAT,
+    "double": DOUBLE,
+    "decimal": pa.decimal128(10, 0),
+    "string": STRING,
+    "binary": BINARY,
+    "date": DATE,
+    "timestamp": TIMESTAMP,
+}
 # Casts and Python functions have a type of their own choosing, so no rule can give it.
 _UNRULED = {"cast": cast_fails, "try_cast": lambda args, result, literals: False, "python": lambda *_: True}
 
@@ -54,7 +91,7 @@ def canonical(name: str) -> str | None:
     """
     lower = name.lower()
     found = ALIASES.get(lower, lower)
-    return found if found in CATALOGUE else None
+    return found if found in CATALOGUE or found in _CONVERSIONS else None
 
 
 def resolve(
@@ -74,6 +111,9 @@ def resolve(
         close = get_close_matches(name.lower(), [*CATALOGUE, *ALIASES], 1)
         raise UnknownFunction(name, close[0] if close else None)
     values = tuple(literals) if literals is not None else (None,) * len(args)
+    if found in _CONVERSIONS:
+        count_arguments(found, args, 1)
+        return cast_signature(args[0], _CONVERSIONS[found])
     if found == "field":
         return collections.field_signature(tuple(args), option)
     return CATALOGUE[found].rule(found, tuple(args), values)

@@ -1,4 +1,4 @@
-"""Spark's implicit conversions in ANSI mode: least common types, what may be cast, and the types of decimal arithmetic."""
+"""Spark's conversions in ANSI mode: least common types, what may be cast, and the types of decimal arithmetic."""
 
 from __future__ import annotations
 
@@ -160,15 +160,11 @@ def common_type(types: Iterable[pa.DataType], what: str = "these values", string
 
 def can_cast(given: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether CAST is allowed in ANSI mode."""
-    if given == wanted or given == NULL:
-        return True
-    if wanted == STRING:
+    if given in (wanted, NULL) or wanted == STRING:
         return True
     if given == STRING:
         return is_atomic(wanted)
     if is_numeric(given):
-        if wanted == BINARY:
-            return is_integral(given)
         if wanted == INTERVAL:
             return is_integral(given) or is_decimal(given)
         return is_numeric(wanted) or wanted in (BOOLEAN, TIMESTAMP)

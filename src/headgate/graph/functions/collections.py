@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from headgate.graph.functions.coercion import common_type, implicit, is_atomic
+from headgate.graph.functions.coercion import common_type, is_atomic
 from headgate.graph.functions.signature import Literals, Signature, Types, WrongArguments, count_arguments, function
-from headgate.graph.types import BIGINT, BOOLEAN, INT, NULL, STRING, is_integral, sql_name
+from headgate.graph.types import BIGINT, BOOLEAN, INT, NULL, is_integral, sql_name
 
 
 def field_signature(types: Types, member: str) -> Signature:
@@ -47,7 +47,7 @@ def _element(name: str, types: Types, literals: Literals) -> Signature:
     return Signature(name, (container, INT), container.value_type, fallible=True)
 
 
-@function("element_at", "try_element_at", fails=_element_fails)
+@function("element_at", fails=_element_fails)
 def _element_at(name: str, types: Types, literals: Literals) -> Signature:
     """`element_at(a, i)`: from 1, or from the end if negative."""
     count_arguments(name, types, 2)
@@ -72,6 +72,13 @@ def _array(name: str, types: Types, literals: Literals) -> Signature:
     return Signature(name, (common,) * len(types), pa.list_(common))
 
 
+@function("struct")
+def _struct(name: str, types: Types, literals: Literals) -> Signature:
+    """Members named col1, col2 …; a binder that knows the columns' names calls named_struct instead."""
+    count_arguments(name, types, 1, 1_000_000)
+    return Signature(name, types, pa.struct([pa.field(f"col{i + 1}", t) for i, t in enumerate(types)]))
+
+
 @function("named_struct")
 def _named_struct(name: str, types: Types, literals: Literals) -> Signature:
     """Arguments: name, value, name, value …; the names are string literals."""
@@ -92,7 +99,7 @@ def _array_contains(name: str, types: Types, literals: Literals) -> Signature:
     if not pa.types.is_list(types[0]):
         raise WrongArguments(f"array_contains takes an array, not {sql_name(types[0])}", 0)
     common = common_type([types[0].value_type, types[1]], "an array's elements and what is looked for")
-    return Signature(name, (pa.list_(common), common), BOOLEAN, native=False)
+    return Signature(name, (pa.list_(common), common), BOOLEAN, native=is_atomic(common))
 
 
 @function("map_keys")
@@ -109,15 +116,6 @@ def _map_values(name: str, types: Types, literals: Literals) -> Signature:
     if not pa.types.is_map(types[0]):
         raise WrongArguments(f"map_values takes a map, not {sql_name(types[0])}", 0)
     return Signature(name, types, pa.list_(types[0].item_type), native=False)
-
-
-@function("array_join")
-def _array_join(name: str, types: Types, literals: Literals) -> Signature:
-    count_arguments(name, types, 2, 3)
-    if not (pa.types.is_list(types[0]) and types[0].value_type == STRING):
-        raise WrongArguments(f"array_join takes an ARRAY<STRING>, not {sql_name(types[0])}", 0)
-    rest = tuple(implicit(name, i + 1, t, STRING) for i, t in enumerate(types[1:]))
-    return Signature(name, (types[0], *rest), STRING, native=False)
 
 
 @function("array_position")

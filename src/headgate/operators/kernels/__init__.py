@@ -3,10 +3,18 @@
 from headgate.operators.kernels import (  # noqa: F401 - importing a module enters its kernels
     arithmetic,
     casts,
+    collections,
     comparison,
+    dates,
+    formats,
+    mathematics,
     operators,
+    patterns,
     python,
+    rounding,
+    strings,
     times,
+    trying,
 )
 from headgate.operators.kernels.errors import EvaluationError
 from headgate.operators.kernels.registry import KERNELS, Kernel, Value, array_of

@@ -192,8 +192,10 @@ def _truncated(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, pa.Boole
 
 def _float_to_decimal(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, pa.BooleanArray | None]:
     """By way of the shortest text, as Java's BigDecimal.valueOf."""
-    shown = pc.cast(array, STRING) if array.type == DOUBLE else pc.cast(pc.cast(array, DOUBLE), STRING)
-    return _decimal_text(shown, wanted)
+    doubles = pc.cast(array, DOUBLE)
+    # What is not a number, or infinite, is NULL and no error.
+    finite = pc.if_else(pc.is_finite(doubles), doubles, pa.scalar(None, DOUBLE))
+    return _decimal_text(pc.cast(finite, STRING), wanted)
 
 
 def _from_decimal(given: pa.DataType, wanted: pa.DataType) -> Cast:

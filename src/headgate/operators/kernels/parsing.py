@@ -1,7 +1,8 @@
-"""Text as values: what CAST from STRING accepts, by Spark's rules. Each gives the values and where the text is malformed."""
+"""Text as values: what CAST from STRING accepts. Each function gives the values and where the text is malformed."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 import numpy as np
@@ -25,9 +26,23 @@ _DECIMAL = r"^(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?$"
 _DATE = r"^(?P<y>[+-]?[0-9]{4,7})(?:-(?P<m>[0-9]{1,2})(?:-(?P<d>[0-9]{1,2})(?:[ T].*)?)?)?$"
 _TIME = (
     r"^(?P<y>[+-]?[0-9]{4,6})(?:-(?P<m>[0-9]{1,2})(?:-(?P<d>[0-9]{1,2})"
-    r"(?:[ T](?:(?P<h>[0-9]{1,2})(?::(?P<i>[0-9]{1,2})(?::(?P<s>[0-9]{1,2})(?:\.(?P<f>[0-9]*))?"
-    r"(?P<z>[^0-9.].*)?)?)?)?)?)?)?$"
+    r"(?:[ T](?P<h>[0-9]{1,2})(?::(?P<i>[0-9]{1,2})(?::(?P<s>[0-9]{1,2})(?:\.(?P<f>[0-9]*))?"
+    r"(?P<z>[^0-9.].*)?)?)?)?)?)?$"
 )
+# Java's ZoneId.SHORT_IDS, those in use.
+_SHORT_ZONES = {
+    "PST": "America/Los_Angeles",
+    "CST": "America/Chicago",
+    "EST": "-05:00",
+    "MST": "-07:00",
+    "HST": "-10:00",
+    "JST": "Asia/Tokyo",
+    "IST": "Asia/Kolkata",
+    "ECT": "Europe/Paris",
+    "AET": "Australia/Sydney",
+    "CTT": "Asia/Shanghai",
+    "BST": "Asia/Dhaka",
+}
 _TRUE = pa.array(["t", "true", "y", "yes", "1"])
 _FALSE = pa.array(["f", "false", "n", "no", "0"])
 
@@ -124,10 +139,8 @@ def _exponents(
     read: list[Decimal | None] = []
     for place, word in zip(places, text.take(pa.array(places)).to_pylist(), strict=True):
         number: Decimal | None = None
-        try:
+        with suppress(InvalidOperation):
             number = Decimal(word) if "_" not in word else None
-        except InvalidOperation:
-            pass
         if number is None or not number.is_finite():
             malformed[place] = True
             number = None
@@ -240,4 +253,5 @@ def java_zone(name: str) -> str | None:
         if int(hours) > 18 or int(minutes or 0) > 59:
             return None
         return f"{offset[0]}{int(hours):02}:{int(minutes or 0):02}"
+    name = _SHORT_ZONES.get(name, name)
     return name if known(name) else None

@@ -40,7 +40,7 @@ def local(instants: pa.Array, zone: str) -> pa.Array:
 
 
 def instant(times: pa.Array, zone: str) -> pa.Array:
-    """Wall-clock times (TIMESTAMP_NTZ) as instants. Of two, the earlier; a time that the clocks skip moves on by the gap."""
+    """Wall-clock times (TIMESTAMP_NTZ) as instants: of two the earlier; one that clocks skip moves on by the gap."""
     if not zone:
         return times.view(TIMESTAMP)
     found = pc.assume_timezone(times, _checked(zone), ambiguous="earliest", nonexistent="earliest")
