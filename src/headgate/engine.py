@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from headgate.graph.queries import Query, Sink, Stream
 from headgate.graph.types import Schema
+from headgate.operators.batch import Arrival
+from headgate.runtime.latency import Latency
 from headgate.runtime.limits import Limits
 from headgate.scheduling import policy as policy_of
 from headgate.spark.analysis import Analyzer
@@ -22,7 +24,7 @@ from headgate.spark.epochs import Epoch, Epochs
 from headgate.spark.lanes import Lanes
 from headgate.spark.plan import Plan
 from headgate.spark.publisher import Publisher
-from headgate.spark.session import local_session
+from headgate.spark.session import session
 from headgate.spark.sinks.memory import MemoryWriter
 from headgate.spark.sources import open_table
 from headgate.spark.types import to_arrow
@@ -67,6 +69,9 @@ class _Totals:
     network: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     started: float = 0.0
+    latency: dict[str, Latency] = field(default_factory=dict)
+    arrivals: dict[int, dict[str, Arrival]] = field(default_factory=dict)
+    """Of the epochs that are committed and not yet published."""
 
 
 class Engine:
@@ -75,7 +80,7 @@ class Engine:
     - `policy`: which policy schedules the operators (`headgate.scheduling`); may be set while running
     - `checkpoint`: the folder (or any URI that `pyarrow.fs` opens) that holds the state; without one the state is
       kept in a temporary folder and goes with the engine
-    - `spark`: a session; without one a local session is started, tuned for low latency
+    - `spark`: a session; without one a session is started on `master`, by default local and tuned for low latency
     - `budget`: seconds that an epoch may spend scheduling; what is left waits for the next
     - `mode`, `threads`: how units are spread over threads (see `headgate.runtime`)
     - `memory`: bytes that waiting rows may take before they go to files
@@ -89,6 +94,7 @@ class Engine:
         checkpoint: str | None = None,
         *,
         spark: Any = None,
+        master: str | None = None,
         budget: float | None = 1.0,
         threads: int = 1,
         memory: int | None = 1 << 30,
@@ -101,12 +107,14 @@ class Engine:
         self._folder = checkpoint or tempfile.mkdtemp(prefix="headgate-")
         self._spark = spark
         self._own_session = spark is None
+        self._master = master
         self._budget = budget
         self._threads = threads
         self._limits = Limits(memory=memory)
         self._kept = results
         self._dead_folder = dead_letters
-        self._catalog = Catalog(type_of=Analyzer(lambda: self.spark).type_of)
+        zone = "UTC" if spark is None else str(spark.conf.get("spark.sql.session.timeZone"))
+        self._catalog = Catalog(type_of=Analyzer(lambda: self.spark).type_of, time_zone=zone)
         self._frames: dict[str, Any] = {}
         self._memory: dict[str, MemoryWriter] = {}
         self._lock = threading.RLock()
@@ -128,7 +136,7 @@ class Engine:
         """The Spark session; started when it is first needed."""
         with self._lock:
             if self._spark is None:
-                self._spark = local_session("headgate")
+                self._spark = session("headgate", self._master)
             return self._spark
 
     @property
@@ -230,6 +238,14 @@ class Engine:
             time.sleep(0.05)
         return False
 
+    def interrupt(self) -> None:
+        """Ends `run_once` early, after the epoch that runs."""
+        epochs = self._epochs
+        if epochs is not None:
+            epochs.close()
+        if self._lanes is not None:
+            self._lanes.stop()
+
     def stop(self) -> None:
         """Finishes the epoch that runs, publishes its results and leaves a checkpoint to go on from."""
         self._close()
@@ -244,6 +260,11 @@ class Engine:
             return self._publisher.failure
         return self._lanes.failure if self._lanes is not None else None
 
+    @property
+    def dead_letters(self) -> str:
+        """The folder that malformed rows are put in."""
+        return self._dead_folder or ("dead-letters" if self._temporary else f"{self._folder}/dead-letters")
+
     # Asking -----------------------------------------------------------------------------------------------
 
     def results(self, query: str) -> pa.Table:
@@ -257,19 +278,46 @@ class Engine:
         return self._catalog.queries[query].schema.arrow().empty_table()
 
     def metrics(self) -> dict[str, Any]:
-        """How it is doing: what the network tells, and what the driver counts."""
+        """How it is doing: per query, class, unit and operator.
+
+        `latency` is in seconds, from the start of the micro-batch that brought a row to the moment its result can be
+        read at the sinks; `network_latency` ends when the result is made in the worker.
+        """
         with self._lock:
             totals = self._totals
             elapsed = time.monotonic() - totals.started if totals.started else 0.0
+            network = dict(totals.network)
+            queries: dict[str, Any] = {}
+            classes: dict[str, Any] = {}
+            merged: dict[str, Latency] = {}
+            for name, query in self.queries.items():
+                told = dict(network.get("queries", {}).get(name, {}))
+                latency = totals.latency.get(name, Latency())
+                merged.setdefault(query.cls.name, Latency()).merge(latency)
+                told["class"] = query.cls.name
+                told["network_latency"] = told.get("latency", Latency().figures())
+                told["latency"] = latency.figures()
+                told["published"] = totals.rows.get(name, 0)
+                told["state"] = (
+                    "failed" if name in totals.failed else "running" if self._epochs is not None else "stopped"
+                )
+                told["error"] = totals.failed.get(name)
+                queries[name] = told
+            for name, latency in merged.items():
+                told = dict(network.get("classes", {}).get(name, {}))
+                told["network_latency"] = told.get("latency", Latency().figures())
+                told["latency"] = latency.figures()
+                told["priority"] = float(self._catalog.classes[name].priority)
+                classes[name] = told
             return {
-                **totals.network,
+                **network,
+                "queries": queries,
+                "classes": classes,
                 "policy": self._policy,
                 "epochs": totals.epochs,
                 "epochs_per_second": totals.epochs / elapsed if elapsed else 0.0,
                 "epoch_seconds": dict(totals.seconds),
                 "waiting": self._epochs.waiting if self._epochs is not None else 0,
-                "published_rows": dict(totals.rows),
-                "failed": dict(totals.failed),
                 "dead_letters": dict(totals.dead),
             }
 
@@ -282,6 +330,7 @@ class Engine:
             if not self._catalog.queries:
                 raise EngineError("there is nothing to run: declare a query first")
             spark = self.spark
+            spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
             checkpoint = Checkpoint(self._folder)
             run = checkpoint.identity()
             self._tables = {name: _loaded(spark, table) for name, table in dict(self._catalog.tables).items()}
@@ -336,6 +385,7 @@ class Engine:
             totals.epochs += 1
             totals.failed.update(epoch.failed)
             totals.seconds = epoch.seconds
+            totals.arrivals[epoch.number] = epoch.arrivals
             if epoch.metrics is not None:
                 totals.network = epoch.metrics
             for name, table in epoch.results:
@@ -346,15 +396,18 @@ class Engine:
             self._more.set()
 
     def _published(self, epoch: int) -> None:
-        """All sinks have an epoch."""
+        """All sinks have an epoch: from here on its results can be read, which is what latency means."""
+        now = time.time()
+        with self._lock:
+            for query, arrival in self._totals.arrivals.pop(epoch, {}).items():
+                self._totals.latency.setdefault(query, Latency()).add(now, arrival)
 
     def _put_aside(self, epoch: int, rows: pa.Table) -> None:
         """Writes malformed rows where somebody can look at them."""
         from headgate.spark.sinks import Results
         from headgate.spark.sinks.files import FolderWriter
 
-        folder = self._dead_folder or ("dead-letters" if self._temporary else f"{self._folder}/dead-letters")
-        FolderWriter("rows", "json", {"path": folder}, "dead").publish(Results("rows", epoch, rows))
+        FolderWriter("rows", "json", {"path": self.dead_letters}, "dead").publish(Results("rows", epoch, rows))
         with self._lock:
             for name in rows.column("stream").to_pylist():
                 self._totals.dead[name] = self._totals.dead.get(name, 0) + 1

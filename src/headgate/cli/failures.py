@@ -12,4 +12,13 @@ def is_users_fault(error: BaseException) -> bool:
     from headgate.scheduling.errors import SchedulingError
     from headgate.sql.errors import SqlError
 
-    return isinstance(error, InputError | SqlError | SchedulingError)
+    if isinstance(error, InputError | SqlError | SchedulingError):
+        return True
+    # These import Spark, which takes a while: asked only when something that could be theirs was raised.
+    if not type(error).__module__.startswith("headgate."):
+        return False
+    from headgate.spark.checkpoint import CheckpointError
+    from headgate.spark.sinks import SinkError
+    from headgate.spark.sources import SourceError
+
+    return isinstance(error, CheckpointError | SinkError | SourceError)

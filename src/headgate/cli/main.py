@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from headgate.cli import bench, check, reproduce
+from headgate.cli import run as run_command
 from headgate.cli.failures import is_users_fault
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(run_command.run)
 app.command()(check.check)
 app.command()(bench.bench)
 app.command()(reproduce.reproduce)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headgate.operators.batch import Arrival
 from headgate.spark.checkpoint import Checkpoint, Commit, Place
 from headgate.spark.plan import Plan
 from headgate.spark.worker import ANSWER_DDL, Task, work
@@ -33,6 +34,8 @@ class Epoch:
     failed: dict[str, str]
     seconds: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, Any] | None = None
+    arrivals: dict[str, Arrival] = field(default_factory=dict)
+    """When the rows arrived that each query's results stem from."""
 
 
 class Epochs:
@@ -142,7 +145,8 @@ class Epochs:
         if detailed:
             self._reported = time.monotonic()
         seconds = {"job": job, "commit": time.perf_counter() - began - job, **report["seconds"]}
-        self._listen(Epoch(number, tuple(results), self.waiting, report["failed"], seconds, metrics))
+        arrivals = {query: Arrival(int(a[0]), a[1], a[2]) for query, a in state["arrivals"].items()}
+        self._listen(Epoch(number, tuple(results), self.waiting, report["failed"], seconds, metrics, arrivals))
         self._since_clean += 1
         if self._since_clean >= _CLEAN_EVERY:
             self._since_clean = 0

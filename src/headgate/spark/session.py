@@ -1,4 +1,4 @@
-"""The Spark session, with the settings that make local mode fast."""
+"""The Spark session, with the settings that Headgate wants and those that make local mode fast."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+_ANYWHERE = {
+    "spark.sql.session.timeZone": "UTC",
+    # The network lives in a Python worker from one epoch to the next.
+    "spark.python.worker.reuse": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
 # Measured on 2 cores: a foreachBatch trigger takes 204 ms with Spark's defaults and 85 ms with these.
 _LOCAL = {
     # TCP to the Python worker stalls 40 ms a task on delayed acknowledgements.
@@ -22,7 +28,6 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.log.level": "ERROR",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
@@ -30,14 +35,21 @@ _LOCAL = {
 
 def local_session(name: str, settings: Mapping[str, str] | None = None) -> Any:
     """A session in this process, on all cores. `settings` override ours."""
+    return session(name, "local[*]", settings)
+
+
+def session(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:
+    """A session on a master, by default local. What makes local mode fast is set only there; `settings` override it."""
     from pyspark.sql import SparkSession
 
     # Workers must be this Python: another one would lack our package.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[*]").appName(name)
-    for key, value in {**_LOCAL, **(settings or {})}.items():
+    master = master or "local[*]"
+    chosen = {**_ANYWHERE, **(_LOCAL if master.startswith("local") else {}), **(settings or {})}
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in chosen.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    return made

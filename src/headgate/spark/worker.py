@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -206,10 +205,17 @@ def _finish(task: Task, live: Live) -> list[tuple[str, str, bytes]]:
     answer: list[tuple[str, str, bytes]] = []
     outbox: Bundle = live.checkpoint.bundle("outbox", task.epoch, task.replica)
     found: list[tuple[str, pa.Table]] = []
+    arrivals: dict[str, list[float]] = {}
     for query in live.plan.queries:
         results = live.network.take(query.name) if query.name in live.network.outboxes else []
         if results:
             found.append((query.name, pa.Table.from_batches([result.rows for result in results])))
+            arrived = [result.arrival for result in results]
+            arrivals[query.name] = [
+                sum(a.count for a in arrived),
+                sum(a.total for a in arrived),
+                min(a.first for a in arrived),
+            ]
     if live.dead:
         found.append((DEAD, pa.Table.from_batches(live.dead)))
         live.dead = []
@@ -226,14 +232,11 @@ def _finish(task: Task, live: Live) -> list[tuple[str, str, bytes]]:
             json.dumps(
                 {
                     "manifest": manifest,
-                    "parts": {key: vars_of(place) for key, place in places.items()},
-                    "results": [[name, vars_of(place)] for name, place in outbox.places],
+                    "parts": {key: asdict(place) for key, place in places.items()},
+                    "results": [[name, asdict(place)] for name, place in outbox.places],
+                    "arrivals": arrivals,
                 }
             ).encode(),
         )
     )
     return answer
-
-
-def vars_of(place: Any) -> dict[str, Any]:
-    return {"file": place.file, "offset": place.offset, "length": place.length, "crc": place.crc}

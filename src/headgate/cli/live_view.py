@@ -1,0 +1,95 @@
+"""The one-screen view of a running engine, and the plain lines that stand in for it where there is no terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+
+def screen(metrics: Mapping[str, Any], rows: int) -> Group:
+    """All queries by falling priority of their class, as many as fit into `rows` lines, and the totals."""
+    table = Table(expand=True, pad_edge=False, box=None, header_style="bold")
+    table.add_column("class")
+    table.add_column("query", ratio=2)
+    for column in ("results", "p50", "p99", "waiting", "memory", "state"):
+        table.add_column(column, justify="right")
+    queries = _ordered(metrics)
+    shown = queries[: max(rows - 6, 1)]
+    for name, query in shown:
+        failed = query["state"] == "failed"
+        latency = query["latency"]
+        table.add_row(
+            query["class"],
+            Text(name, style="red" if failed else ""),
+            f"{query['published']:,}",
+            duration(latency["p50"]),
+            duration(latency["p99"]),
+            f"{query.get('queue_rows', 0):,}",
+            size(query.get("bytes", 0) + query.get("state_bytes", 0)),
+            Text("failed", style="red") if failed else Text("ok", style="green"),
+        )
+    more = len(queries) - len(shown)
+    lines: list[Any] = [Text(_head(metrics), style="bold"), table]
+    if more:
+        lines.append(Text(f"… and {more} more queries", style="dim"))
+    lines += [Text(f"{name}: {query['error']}", style="red") for name, query in shown if query["error"]]
+    return Group(*lines)
+
+
+def line(metrics: Mapping[str, Any]) -> str:
+    """The state in one line: totals, then each class."""
+    classes = sorted(metrics["classes"].items(), key=lambda item: -item[1]["priority"])
+    told = [f"{name} p50 {duration(c['latency']['p50'])} p99 {duration(c['latency']['p99'])}" for name, c in classes]
+    return " · ".join([_head(metrics), *told])
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people read them.
+
+    >>> duration(0.0123), duration(2.5), duration(0)
+    ('12 ms', '2.5 s', '–')
+    """
+    if seconds <= 0:
+        return "–"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds >= 0.001 else f"{seconds * 1e6:.0f} µs"
+    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
+
+
+def size(count: float) -> str:
+    """Bytes as people read them.
+
+    >>> size(0), size(2048), size(3 << 20)
+    ('–', '2 KiB', '3 MiB')
+    """
+    if count <= 0:
+        return "–"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}"
+        count /= 1024
+    raise AssertionError("unreachable")
+
+
+def _head(metrics: Mapping[str, Any]) -> str:
+    held = metrics.get("memory", {})
+    parts = [
+        f"policy {metrics['policy']}",
+        f"epoch {metrics['epochs']:,} ({metrics['epochs_per_second']:.1f}/s)",
+        f"waiting {metrics['waiting']:,} rows, {size(held.get('bytes', 0))}",
+    ]
+    if held.get("spilled_bytes"):
+        parts.append(f"spilled {size(held['spilled_bytes'])}")
+    dead = sum(metrics["dead_letters"].values())
+    if dead:
+        parts.append(f"malformed {dead:,}")
+    return " · ".join(parts)
+
+
+def _ordered(metrics: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    priority = {name: c["priority"] for name, c in metrics["classes"].items()}
+    return sorted(metrics["queries"].items(), key=lambda item: (-priority[item[1]["class"]], item[0]))

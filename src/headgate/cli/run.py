@@ -1,0 +1,194 @@
+"""`headgate run`: runs a script on Spark."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headgate.cli.failures import InputError
+from headgate.cli.script import read
+
+if TYPE_CHECKING:
+    from headgate.engine import Engine
+
+_PLAIN_EVERY = 5.0
+_SCREEN_EVERY = 0.5
+
+
+def run(
+    script: Annotated[Path, typer.Argument(help="A script of SQL statements.")],
+    once: Annotated[
+        bool, typer.Option("--once", help="Read what is there now, end the streams, put out every window, exit.")
+    ] = False,
+    policy: Annotated[str, typer.Option("--policy", help="Which policy schedules the operators.")] = "cqc",
+    master: Annotated[str | None, typer.Option("--master", help="The Spark master; default: local[*].")] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option("--checkpoint", help="The folder or URI that keeps the state; default: none is kept.")
+    ] = None,
+    budget: Annotated[
+        float, typer.Option("--budget", min=1, help="Milliseconds that an epoch may spend; the rest waits.")
+    ] = 1000,
+    replicas: Annotated[int, typer.Option("--replicas", min=1, help="Copies of the network.")] = 1,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads that run operators.")] = 1,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while it runs.")] = False,
+) -> None:
+    """Runs the queries of a script until Ctrl-C, or with --once until all rows that are there are done."""
+    from headgate.engine import Engine
+
+    if replicas > 1:
+        raise InputError("--replicas: more than one copy of the network is not supported yet; leave it at 1")
+    text = read(script)
+    engine = Engine(policy, checkpoint, master=master, budget=budget / 1000, threads=threads)
+    engine.execute(text, file=str(script))
+    if not engine.queries:
+        raise InputError(f"{script}: there is no query in it; add CREATE QUERY name AS SELECT …")
+    asked = threading.Event()
+    with _interrupts(asked):
+        try:
+            if once:
+                _once(engine, asked, quiet)
+            else:
+                _until_stopped(engine, asked, quiet)
+        finally:
+            engine.stop()
+    if not quiet:
+        _summary(engine, checkpoint)
+
+
+def _once(engine: Engine, asked: threading.Event, quiet: bool) -> None:
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            engine.run_once()
+        except BaseException as error:
+            failure.append(error)
+
+    worker = threading.Thread(target=work, name="headgate-once")
+    worker.start()
+    told = False
+    with _view(engine, quiet) as show:
+        while worker.is_alive():
+            worker.join(_SCREEN_EVERY)
+            told = told or _tell_resumption(engine, quiet)
+            show()
+            if asked.is_set():
+                engine.interrupt()
+    if failure and not asked.is_set():
+        raise failure[0]
+
+
+def _until_stopped(engine: Engine, asked: threading.Event, quiet: bool) -> None:
+    engine.start()
+    _tell_resumption(engine, quiet)
+    with _view(engine, quiet) as show:
+        while not asked.is_set():
+            if engine.wait(_SCREEN_EVERY):
+                return
+            show()
+
+
+def _tell_resumption(engine: Engine, quiet: bool) -> bool:
+    if engine.resumption is None:
+        return False
+    if not quiet:
+        for line in engine.resumption.lines():
+            typer.echo(f"headgate: {line}")
+    return True
+
+
+@contextmanager
+def _interrupts(asked: threading.Event) -> Iterator[None]:
+    """The first Ctrl-C (or TERM) asks for an orderly end; a second one ends at once."""
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        del frame
+        if asked.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        asked.set()
+        typer.echo("headgate: finishing the epoch; once more ends at once", err=True)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Show:
+    """Called again and again; shows what is new on a screen or, now and then, as a line."""
+
+    def __init__(self, engine: Engine, quiet: bool) -> None:
+        from rich.console import Console
+
+        self._engine = engine
+        self._quiet = quiet
+        self._console = Console()
+        self._live = None
+        self._last = time.monotonic()
+        if self._console.is_terminal and not quiet:
+            from rich.live import Live
+
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+
+    def __call__(self) -> None:
+        from headgate.cli import live_view
+
+        metrics = self._engine.metrics()
+        if self._live is not None:
+            self._live.update(live_view.screen(metrics, self._console.height), refresh=True)
+        elif not self._quiet and time.monotonic() - self._last >= _PLAIN_EVERY:
+            self._last = time.monotonic()
+            typer.echo(live_view.line(metrics))
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+
+@contextmanager
+def _view(engine: Engine, quiet: bool) -> Iterator[_Show]:
+    show = _Show(engine, quiet)
+    try:
+        yield show
+    finally:
+        show.close()
+
+
+def _summary(engine: Engine, checkpoint: str | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from headgate.cli.live_view import duration
+
+    metrics = engine.metrics()
+    table = Table(title=f"{metrics['epochs']:,} epochs under {metrics['policy']}", title_justify="left")
+    for column in ("class", "query", "results", "p50", "p99", "late", "state"):
+        table.add_column(column, justify="right" if column in ("results", "p50", "p99", "late") else "left")
+    for name, query in metrics["queries"].items():
+        latency = query["latency"]
+        table.add_row(
+            query["class"],
+            name,
+            f"{query['published']:,}",
+            duration(latency["p50"]),
+            duration(latency["p99"]),
+            f"{query.get('late', 0):,}",
+            query["error"] or query["state"],
+        )
+    Console().print(table)
+    for stream, count in metrics["dead_letters"].items():
+        typer.echo(f"headgate: {count:,} malformed rows of stream {stream} are in {engine.dead_letters}")
+    if checkpoint is not None:
+        typer.echo(f"headgate: the state is in {checkpoint}; the same command goes on from there")
