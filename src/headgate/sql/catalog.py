@@ -169,7 +169,9 @@ class Catalog:
         places: tuple[int, ...],
     ) -> Query:
         """Binds and plans a query; `places` are where its sinks stand in the text."""
-        relation = SelectBinder(self._context, script).query(select)
+        binder = SelectBinder(self._context, script)
+        relation = binder.query(select)
+        binder.check_stream(relation, select)
         self._check_columns(relation, select, script)
         made = plan(relation, script)
         schema = Schema(tuple(Field(c.name, c.expr.type) for c in relation.columns))

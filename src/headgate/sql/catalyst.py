@@ -48,7 +48,7 @@ def catalyst(
     type_ = call.type
     if unknown:
         type_ = _ask(binder, call.name, text, source.schema, at)
-    return Catalyst(type_, "catalyst", tuple(reads), text)
+    return Catalyst(type_, text, tuple(reads))
 
 
 def _columns(expr: Expr) -> list[Column]:

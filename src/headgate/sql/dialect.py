@@ -80,9 +80,7 @@ class HeadgateParser(SparkParser):
     _parse_cte = _stamped("_parse_cte")
 
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
-        if token or self._curr:
-            raise _Problem(message, (token or self._curr).start)
-        raise _Problem(message, self._prev.end + 1 if self._prev else 0)
+        raise _Problem(_plain(message), token.start if token else self._here())
 
     def _parse_statement(self) -> Any:
         """What may stand inside a WITH: sqlglot asks for any statement there; only a SELECT is one of ours."""
@@ -99,8 +97,7 @@ class HeadgateParser(SparkParser):
             return self._statement_set(first.start)
         if first.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.VALUES, TokenType.FROM):
             self._refuse("a SELECT needs a name here: write CREATE QUERY name AS SELECT …")
-        words = ("CREATE", "DROP", "SET")
-        return self._refuse(f"unknown statement {first.text}{closest(first.text, words)}")
+        return self._refuse(f"unknown statement {first.text}; there are CREATE, DROP and SET")
 
     def select_statement(self) -> exp.Expr:
         """A SELECT and nothing else."""
@@ -392,13 +389,15 @@ def _statements(script: Script) -> list[list[Token]]:
 
 
 def _token_problem(script: Script, problem: TokenError) -> tuple[str, int]:
-    """sqlglot says `Missing ' from line:offset` inside a wrapper."""
+    """sqlglot says `Missing ' from line:offset` inside a wrapper, and runs off the end of an open comment."""
     inner = str(problem.__cause__ or problem)
     words, _, offset = inner.rpartition(":")
-    if inner.startswith("Missing ") and offset.isdigit():
-        mark = words.removeprefix("Missing ").split(" ")[0]
-        return f"this is never closed: {mark} is missing", int(offset)
-    return "this text cannot be read as SQL", len(script.text) if problem.end is None else problem.end
+    at = int(offset) if offset.isdigit() else max(script.text.rfind("/*"), 0)
+    if inner.startswith("Missing "):
+        return f"this is never closed: {words.removeprefix('Missing ').split(' ')[0]} is missing", at
+    if offset.isdigit():
+        return "this is not a number", at
+    return "this comment is never closed: */ is missing", at
 
 
 def _parsed(script: Script, method: Callable[[HeadgateParser], Any], tokens: list[Token]) -> Any:
@@ -406,7 +405,7 @@ def _parsed(script: Script, method: Callable[[HeadgateParser], Any], tokens: lis
     try:
         return parser._parse(cast(Any, method), tokens, script.text)[0]
     except _Problem as problem:
-        raise script.error(_plain(problem.message), problem.offset) from None
+        raise script.error(problem.message, problem.offset) from None
     except RecursionError:
         raise script.error("this is nested too deeply", parser._here()) from None
 
@@ -419,6 +418,8 @@ def _plain(message: str) -> str:
         return f"expected {message.removeprefix('Expecting ')}"
     if message.startswith("Expected table name"):
         return "expected the name of a stream, a table or a query"
+    if message.startswith("Expected TYPE"):
+        return "expected a type"
     if message.startswith("Required keyword"):
         return "something is missing here"
     first = message.split("<Token")[0].split("<class")[0].rstrip(" ,:")

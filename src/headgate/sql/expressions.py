@@ -55,8 +55,22 @@ _NOT_A_VALUE: dict[type[exp.Expr], str] = {
     exp.Star: "* stands alone in a SELECT list or in count(*)",
     exp.Placeholder: "parameters are not supported; write the value",
     exp.Parameter: "parameters are not supported; write the value",
+    exp.JSONExtract: "-> is only for functions of arrays and maps",
     exp.Lambda: "-> is only for functions of arrays and maps",
     exp.Tuple: "a list in parentheses is only for IN; write named_struct(…) for a struct",
+}
+
+_RANK = "write it with OVER (PARTITION BY … ORDER BY …)"
+_ROWS = "it makes several rows of one; do it before the rows enter the stream"
+_CHANGING = "it gives another value each time, so results could not be repeated after a restart"
+_PLACE = "it tells where Spark read a row, which means nothing for a stream"
+_REFUSED = {
+    **dict.fromkeys(("row_number", "rank", "dense_rank"), _RANK),
+    **dict.fromkeys(("ntile", "lag", "lead", "percent_rank", "cume_dist", "nth_value"), "rank with row_number instead"),
+    **dict.fromkeys(("explode", "explode_outer", "posexplode", "posexplode_outer"), _ROWS),
+    **dict.fromkeys(("inline", "inline_outer", "stack", "json_tuple"), _ROWS),
+    **dict.fromkeys(("rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform"), _CHANGING),
+    **dict.fromkeys(("monotonically_increasing_id", "spark_partition_id", "input_file_name"), _PLACE),
 }
 
 
@@ -202,8 +216,8 @@ class ExpressionBinder:
             return self._aggregated(node)
         if name in self.context.functions:
             return self._python(name, node)
-        if name in ("row_number", "rank", "dense_rank"):
-            raise self.error(f"{name}() needs OVER (PARTITION BY … ORDER BY …)", node)
+        if name in _REFUSED:
+            raise self.error(f"{name} is not supported: {_REFUSED[name]}", node)
         args = []
         for arg in node.expressions:
             if isinstance(arg, exp.Distinct):
@@ -295,8 +309,10 @@ class ExpressionBinder:
         if len(names) > 1 and self.scope.has_item(names[0]):
             own = [c.name for c in self.scope.relation.columns if names[0].lower() in c.qualifiers]
             raise self.error(f"{names[0]} has no column {names[1]}{closest(names[1], own)}", parts[1])
-        if not self.scope.relation.columns:
-            raise self.error(f"column {names[0]} is not known: there is no FROM", node)
+        if len(names) > 1:
+            items = {q for c in self.scope.relation.columns for q in c.qualifiers}
+            hint = closest(names[0], sorted(items) + self.scope.known)
+            raise self.error(f"nothing here is called {names[0]}{hint}", node)
         raise self.error(f"unknown column {names[0]}{closest(names[0], self.scope.known)}", node)
 
     def _single(self, found: list[Output], name: str, node: exp.Expr) -> Expr:

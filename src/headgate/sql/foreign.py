@@ -1,6 +1,6 @@
 """Expressions that Catalyst computes before the rows enter the worker, and their text in Spark SQL.
 
-Such a call depends on one stream's columns, below any aggregate. While a query is bound it is a `Catalyst` call
+Such a call depends on one stream's columns, below any aggregate. While a query is bound it is a `Catalyst`
 over columns; when the plan is made it becomes a `Foreign` beside its source (`headgate.sql.plan`).
 """
 
@@ -54,19 +54,25 @@ class NotSpark(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class Catalyst(Call):
-    """A call that Catalyst computes: the arguments are the columns it reads, the option its text over their names."""
+class Catalyst(Expr):
+    """What Catalyst computes: `sql` is its text over the stream's names, `reads` the columns that it needs."""
+
+    sql: str
+    reads: tuple[Expr, ...]
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return self.reads
 
     @cached_property
-    def fallible(self) -> bool:
-        return False
+    def text(self) -> str:
+        return f"catalyst[{self.sql}]({', '.join(c.text for c in self.reads)}):{self.type}"
 
     def rewrite(self, change: Callable[[Expr], Expr | None]) -> Expr:
         changed = change(self)
         if changed is not None:
             return changed
-        arguments = tuple(arg.rewrite(change) for arg in self.arguments)
-        return Catalyst(self.type, self.name, arguments, self.option)
+        return Catalyst(self.type, self.sql, tuple(column.rewrite(change) for column in self.reads))
 
 
 def spark_text(expr: Expr, name_of: Callable[[Column], str]) -> str:
@@ -80,7 +86,7 @@ def spark_text(expr: Expr, name_of: Callable[[Column], str]) -> str:
     if isinstance(expr, Literal):
         return _literal(expr)
     if isinstance(expr, Catalyst):
-        return expr.option
+        return expr.sql
     if not isinstance(expr, Call):
         raise NotSpark(expr.text)
     args = [spark_text(arg, name_of) for arg in expr.args]

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from sqlglot import exp
 
 from headgate.graph import functions
 from headgate.graph import types as t
 from headgate.graph.expressions import Call, Column, Expr, Literal
 from headgate.graph.normalize import conjunction, normalize
-from headgate.graph.operators import Aggregate, AggregateCall, Select, Window
+from headgate.graph.operators import Aggregate, AggregateCall, Select, Source, Window
 from headgate.graph.types import Field, Schema
 from headgate.sql.errors import SqlError
 from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.foreign import Catalyst
 from headgate.sql.relation import Relation
 from headgate.sql.times import instant, time_of, times
-from headgate.sql.windows import as_window, is_grouping
+from headgate.sql.windows import ROWS, as_window, is_grouping
 
 # Aggregates are numbered from here while the input's columns are still meant by their positions.
 _PENDING = 1_000_000
@@ -133,7 +134,7 @@ class GroupBinder:
         call = node
         while not isinstance(call, exp.Anonymous):
             if isinstance(call, exp.Filter):
-                where = self._inside(lambda n: _and(binder.conditions(n)), call.expression.this)
+                where = self._inside(self._filter, call.expression.this)
             elif isinstance(call, exp.IgnoreNulls):
                 option = "ignore nulls"
             elif not isinstance(call, exp.RespectNulls):
@@ -178,6 +179,10 @@ class GroupBinder:
         if signature.name == "count" and len(cast) == 1 and isinstance(cast[0], Literal) and cast[0].value is not None:
             cast = cast if distinct else ()
         return AggregateCall(signature.name, cast, signature.result, distinct, where, option or signature.option)
+
+    def _filter(self, node: exp.Expr) -> Expr:
+        self._binder.clause = "FILTER"
+        return _and(self._binder.conditions(node))
 
     def _flag(self, name: str, nodes: list[exp.Expr]) -> tuple[list[exp.Expr], str]:
         """Takes the constant that some aggregates have as a second argument: it becomes their option."""
@@ -298,23 +303,23 @@ class GroupBinder:
         relation = self._binder.scope.relation
         known = times(relation.base)
         if time_of(key.args[0], known) is None:
-            raise self._binder.error(no_event_time(key.name, relation, self._binder), node)
+            raise self._binder.error(no_event_time(key.name, relation), node)
 
     @staticmethod
-    def _window_type(window: Window) -> object:
+    def _window_type(window: Window) -> pa.DataType:
         if window.on is None:
-            from headgate.sql.windows import ROWS
-
             return ROWS
         return t.WINDOW if window.on.type == t.TIMESTAMP else t.WINDOW_NTZ
 
 
-def no_event_time(what: str, relation: Relation, binder: ExpressionBinder) -> str:
-    """Why a window or a bound that needs an event time cannot be had."""
+def no_event_time(what: str, relation: Relation) -> str:
+    """Why a window has no event time to stand on, and what to write."""
     known = times(relation.base)
     named = [c.name for c in relation.columns if time_of(c.expr, known) is not None]
     if named:
         return f"{what} needs the event time; write {what}({named[0]}, …)"
+    if any(isinstance(node, Source) and node.time is not None for node in relation.base.walk()):
+        return f"{what} needs an event time, and none is among the columns here; select it in the subquery"
     message = "no stream here has a watermark, so a window would never be complete"
     return f"{message}; declare WATERMARK FOR column AS column - INTERVAL 10 SECONDS in its CREATE STREAM"
 

@@ -251,7 +251,7 @@ def _at_source(expr: Expr) -> Expr:
     """An expression beside its source: what Catalyst computes is there."""
 
     def change(e: Expr) -> Expr | None:
-        return Foreign(e.type, e.option, e.columns) if isinstance(e, Catalyst) else None
+        return Foreign(e.type, e.sql, e.columns) if isinstance(e, Catalyst) else None
 
     return normalize(expr.rewrite(change))
 

@@ -29,7 +29,7 @@ from headgate.graph.types import BOOLEAN
 from headgate.sql.bounds import Conditions, divide, moved_right
 from headgate.sql.errors import Script, SqlError
 from headgate.sql.fold import TRUE
-from headgate.sql.relation import Named, Pair, Ranked, Static
+from headgate.sql.relation import Named, Pair, Ranked, Static, static_table
 from headgate.sql.sources import shifted
 from headgate.sql.times import times
 
@@ -160,8 +160,8 @@ class Pushdown:
         above: tuple[Expr, ...] = predicates
         terms = node.on
         if node.how == "inner":
-            safe, above = _parted(predicates, lambda p: not p.fallible)
-            terms = (*terms, *safe)
+            # What may raise joins the other conditions: it is computed last, on pairs that match.
+            terms, above = (*terms, *predicates), ()
         found = divide(terms, width, times(node.left), times(node.right))
         if found.bound is None:
             raise self._error(self._unbounded(node), node)
@@ -230,8 +230,7 @@ class Pushdown:
         terms = (*node.on, *(shifted(p, width) for p in own))
         above: tuple[Expr, ...] = predicates
         if node.how == "inner":
-            safe, above = _parted(predicates, lambda p: not p.fallible)
-            terms = (*terms, *safe)
+            terms, above = (*terms, *predicates), ()
         found = divide(terms, width, {}, {})
         rest = [*found.rest, *(shifted(term, width) for term in found.right_only)]
         below: list[Expr] = []
@@ -278,12 +277,14 @@ class Pushdown:
 
 def _table(node: Operator) -> tuple[Static, tuple[Expr, ...]] | None:
     """A static table and the conditions that were put on it, or None."""
-    if isinstance(node, Static):
-        return node, ()
-    if isinstance(node, Select):
-        inner = _table(node.input)
-        return None if inner is None else (inner[0], (*inner[1], *node.predicates))
-    return None
+    table = static_table(node)
+    if table is None:
+        return None
+    conditions: tuple[Expr, ...] = ()
+    while isinstance(node, Select):
+        conditions = (*node.predicates, *conditions)
+        node = node.input
+    return table, conditions
 
 
 def _holds_table(node: Operator) -> bool:

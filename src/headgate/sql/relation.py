@@ -115,3 +115,10 @@ class Ranked(Unary):
     def detail(self) -> str:
         partition = ", ".join(p.text for p in self.partition)
         return f"{self.ranking} of {partition} order {', '.join(o.text for o in self.order)}"
+
+
+def static_table(node: Operator) -> Static | None:
+    """The static table that a relation is, perhaps with conditions on it; None if it is something else."""
+    while isinstance(node, Select):
+        node = node.input
+    return node if isinstance(node, Static) else None

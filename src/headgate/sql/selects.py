@@ -15,8 +15,8 @@ from headgate.sql.context import Context
 from headgate.sql.dialect import start
 from headgate.sql.errors import Script, SqlError, closest
 from headgate.sql.expressions import ExpressionBinder, Scope
-from headgate.sql.grouping import GroupBinder, Grouped, no_event_time
-from headgate.sql.relation import Output, Ranked, Relation, Static
+from headgate.sql.grouping import GroupBinder, Grouped
+from headgate.sql.relation import Output, Ranked, Relation, static_table
 from headgate.sql.sources import SourceBinder
 from headgate.sql.times import instant, times, window_option
 from headgate.sql.titles import title
@@ -81,7 +81,9 @@ class SelectBinder:
             return self._union(node, ctes)
         if isinstance(node, exp.SetOperation):
             word = type(node).__name__.upper()
-            raise self.error(f"{word} is not supported; write LEFT {'ANTI' if word == 'EXCEPT' else 'SEMI'} JOIN", node)
+            raise self.error(
+                f"{word} is not supported; write LEFT {'ANTI' if word == 'EXCEPT' else 'SEMI'} JOIN", node.right
+            )
         raise self.error("expected SELECT …", node)
 
     def _with(self, node: exp.Expr, ctes: dict[str, Relation]) -> dict[str, Relation]:
@@ -114,6 +116,13 @@ class SelectBinder:
                 first = inside[0] if isinstance(inside, list) else inside
                 raise self.error(message, first if isinstance(first, exp.Expr) else node)
 
+    def check_stream(self, relation: Relation, node: exp.Expr) -> None:
+        """Refuses a static table where a stream is needed."""
+        table = static_table(relation.base)
+        if table is not None:
+            message = f"{table.table.name} is a static table; a continuous query reads a stream and joins the table"
+            raise self.error(message, node)
+
     # -- UNION
 
     def _union(self, node: exp.Union, ctes: dict[str, Relation]) -> Relation:
@@ -132,6 +141,7 @@ class SelectBinder:
 
     def _part(self, node: exp.Expr, ctes: dict[str, Relation]) -> Relation:
         relation = self.query(node, ctes)
+        self.check_stream(relation, node)
         if relation.identity is not None:
             raise self.error("UNION cannot read rows that are replaced later; group by a window there", node)
         return relation
@@ -177,11 +187,8 @@ class _SelectBlock:
         node, outer = self._node, self._outer
         outer._refuse_clauses(node)
         source = SourceBinder(outer.context, outer.script, outer.query, self._ctes).bind(node)
-        if isinstance(source.base, Static):
-            message = (
-                f"{source.base.table.name} is a static table; a continuous query reads a stream and joins the table"
-            )
-            raise outer.error(message, node.args["from_"].this)
+        if GroupBinder.wanted(node) or node.args.get("distinct") is not None:
+            outer.check_stream(source, node.args["from_"].this)
         self._binder = ExpressionBinder(outer.context, outer.script, Scope(source))
         self._where()
         if GroupBinder.wanted(node):
@@ -398,10 +405,6 @@ def distinct(relation: Relation, outer: SelectBinder, node: exp.Expr) -> Relatio
     moments = [(c, m) for c in relation.columns if (m := instant(c.expr, known)) is not None]
     if not moments:
         message = "DISTINCT needs a window or the event time among its columns; without one it would remember all rows"
-        if not known:
-            message += "; " + no_event_time(
-                "DISTINCT", relation, ExpressionBinder(outer.context, outer.script, Scope(relation))
-            )
         raise outer.error(message, node)
     settled = relation.settled()
     whole = [c.expr for c in settled.columns]

@@ -265,4 +265,4 @@ def inlined(plan: Operator) -> Operator | None:
 
 def _rebound(foreign: Foreign, source: Operator) -> Expr:
     columns = tuple(Column(source.schema[i].type, i) for i in sorted(foreign.reads))
-    return Catalyst(foreign.type, "catalyst", columns, foreign.sql)
+    return Catalyst(foreign.type, foreign.sql, columns)
