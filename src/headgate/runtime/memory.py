@@ -82,6 +82,12 @@ class Memory:
         if held.part is not None:
             self._drop(held.part)
 
+    def size(self, held: Held) -> float:
+        """The memory that a batch takes: its part of each allocation that it shares with others."""
+        if held.roots is None:
+            return float(held.bytes)
+        return held.bytes + sum(root[1] / self._roots[root] for root in held.roots)
+
     def grown(self, held: Held) -> None:
         """Counts what was computed on its rows and is kept for other readers."""
         computed = held.computed

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headgate.graph.queries import Query
+from headgate.runtime.charges import Charge
 from headgate.runtime.latency import Latency
 from headgate.runtime.loop import Loop
 from headgate.runtime.memory import Memory
@@ -60,7 +61,7 @@ def queries(
     outboxes: Mapping[str, Outbox],
     running: Mapping[str, Query],
     failures: Mapping[str, Failure],
-    charged: Mapping[str, int],
+    charged: Mapping[str, Charge],
 ) -> dict[str, dict[str, Any]]:
     """Each query: results, latency, what waits for it, the memory it is charged with, late rows, and its error."""
     topology = loop.view.topology
@@ -74,8 +75,8 @@ def queries(
             "unpublished": sum(held.count for held in outbox.waiting),
             "latency": outbox.latency.figures(),
             "queue_rows": 0,
-            "bytes": charged.get(name, 0),
-            "state_bytes": 0,
+            "waiting_bytes": int(charged[name].waiting),
+            "state_bytes": int(charged[name].state),
             "late": 0,
         }
     for o, stage in enumerate(loop.wiring.stages):
@@ -83,7 +84,6 @@ def queries(
         for q in topology.serves[o]:
             query = found[topology.queries[q].name]
             query["queue_rows"] += waiting
-            query["state_bytes"] += stage.live.state_bytes
             query["late"] += stage.live.late_rows
     return found
 

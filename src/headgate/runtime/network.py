@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -20,6 +20,8 @@ from headgate.operators.live import live
 from headgate.operators.settings import Settings
 from headgate.operators.windows import highest
 from headgate.runtime import metrics
+from headgate.runtime.assembly import Figures, figures, scheduler_over, statistics_from
+from headgate.runtime.charges import QueryLimits, charges
 from headgate.runtime.flow import Flow
 from headgate.runtime.gate import Gate
 from headgate.runtime.limits import Limits
@@ -28,30 +30,14 @@ from headgate.runtime.memory import Memory
 from headgate.runtime.modes import Mode, arranged, mode_of, threads_for
 from headgate.runtime.outbox import Outbox, Result
 from headgate.runtime.quarantine import Failure, text_of
-from headgate.runtime.snapshot import (
-    VERSION,
-    Brought,
-    States,
-    Waiting,
-    count_on,
-    counters,
-    fill_outbox,
-    fill_queue,
-    outbox_state,
-    parts_of,
-    policy_from,
-    policy_state,
-    queue_state,
-)
+from headgate.runtime.snapshot import VERSION, States, load, policy_from, policy_state, save
 from headgate.runtime.stage import Stage
 from headgate.runtime.store import Folder, Store
+from headgate.runtime.watch import Watch
 from headgate.runtime.wiring import Wiring, key_of
 from headgate.runtime.workers import Workers
-from headgate.scheduling import Cut, Performance, Policy, Scheduler, Statistics, View
+from headgate.scheduling import Performance, Policy, View
 from headgate.scheduling import policy as policy_of
-
-Figures = tuple[float, ...]
-"""Cost, selectivity, bytes per row in and out, and arrival rate of an operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +105,9 @@ class Network:
         self._marked: dict[str, int] = {}
         self._states = States(self._memory)
         self._flow = Flow(clock)
-        self._workers = Workers(self._gate, lambda: self._loop, self._quarantine, clock)
+        self._query_limits = QueryLimits(self._limits, self._memory)
+        self._workers = Workers(self._gate, lambda: self._loop, self._after, clock)
+        self._watch = Watch(self._gate, self._limits.stuck, clock, self._unit_name, self._stuck)
         self._wiring: Wiring | None = None
         self._loop: Loop
         self._rewire()
@@ -190,8 +178,7 @@ class Network:
                     yield flow
             else:
                 yield flow
-        if flow.errors:
-            self._quarantine(flow)
+        self._after(flow)
 
     def _source(self, stream: str) -> Source | None:
         for _, source in self._graph.sources():
@@ -219,12 +206,13 @@ class Network:
         until = inf if budget is None else began + budget
         failed, grants = len(self._failures), self._granted
         spent = self._flow.seconds + self._workers.seconds
-        threads = threads_for(self._mode, self._running, len(self._loop.wiring.stages), self._threads)
-        if threads == 1:
+        with self._gate.lock:
+            self._watch.wake()
+            if self._wanted_threads > 1:
+                self._workers.resize(self._wanted_threads)
+        if self._wanted_threads == 1:
             self._run_here(until)
         else:
-            with self._gate.lock:
-                self._workers.resize(threads)
             self._workers.run(until)
         with self._gate.lock:
             return Report(
@@ -238,10 +226,45 @@ class Network:
     def _run_here(self, until: float) -> None:
         flow = self._flow
         while self._loop.turn(flow, until):
-            if flow.errors:
-                self._quarantine(flow)
+            self._after(flow)
             if self._clock() >= until:
                 break
+
+    @property
+    def _wanted_threads(self) -> int:
+        return threads_for(self._mode, self._running, len(self._loop.wiring.stages), self._threads)
+
+    def _after(self, flow: Flow) -> None:
+        """After a grant: takes out the queries that failed in it, and those that take too much memory."""
+        if flow.errors:
+            errors, flow.errors = flow.errors, []
+            with self._gate.alone():
+                for stage, error in errors:
+                    self._fail(stage, error)
+                self._rewire()
+        if self._query_limits.active and self._query_limits.due:
+            with self._gate.alone():
+                over = self._query_limits.enforce(self._loop, self._outboxes)
+                for name, reason in over.items():
+                    if name in self._graph.queries:
+                        self._failures[name] = self._failure(name, "", "", f"MemoryError: {reason}")
+                        self._graph.remove(name)
+                    for held in self._outboxes[name].waiting:
+                        self._memory.release(held)
+                    self._outboxes[name].waiting.clear()
+                if over:
+                    self._rewire()
+
+    def _unit_name(self, unit: int) -> str:
+        loop = self._loop
+        operators = loop.scheduler.units[unit].operators
+        queries = sorted({loop.view.topology.queries[q].name for o in operators for q in loop.view.topology.serves[o]})
+        return f"{' > '.join(loop.view.topology.names(operators))} (for {', '.join(queries)})"
+
+    def _stuck(self, count: int) -> None:
+        """Under the lock: so many grants run too long. Each gets a thread in its stead, so that it stalls nobody."""
+        if self._workers.working:
+            self._workers.resize(self._wanted_threads + count)
 
     @property
     def _granted(self) -> int:
@@ -275,14 +298,17 @@ class Network:
                 "memory": metrics.memory(self._memory),
                 "scheduling": {"decisions": loop.scheduler.decisions, "grants": self._granted},
                 "running": [
-                    {
-                        "operators": list(loop.view.topology.names(loop.scheduler.units[unit].operators)),
-                        "for": now - since,
-                    }
+                    {"unit": self._unit_name(unit), "seconds": now - since, "stuck": now - since > self._limits.stuck}
                     for unit, since in self._gate.running.values()
                 ],
                 "watermarks": {s: w for s, w in self._watermarks.items() if w not in (NEVER, FOREVER)},
-                "queries": metrics.queries(loop, self._outboxes, self._graph.queries, self._failures, {}),
+                "queries": metrics.queries(
+                    loop,
+                    self._outboxes,
+                    self._graph.queries,
+                    self._failures,
+                    charges(loop, self._memory, self._outboxes),
+                ),
                 "classes": metrics.classes(loop, self._outboxes),
                 "units": metrics.units(loop),
                 "operators": metrics.operators(loop),
@@ -348,30 +374,30 @@ class Network:
             self._graph.remove(name)
             self._rewire()
 
-    def _rewire(self, figures: Mapping[str, Figures] | None = None) -> None:
+    def _rewire(self, known: Mapping[str, Figures] | None = None) -> None:
         """Builds the network for the graph as it is now, around the operators and queues that stay."""
         before, old = self._wiring, getattr(self, "_loop", None)
         for query in self._graph.queries.values():
-            known = self._outboxes.get(query.name)
-            if known is None or known.query != query:
+            outbox = self._outboxes.get(query.name)
+            if outbox is None or outbox.query != query:
                 self._outboxes[query.name] = Outbox(query)
         for _, source in self._graph.sources():
             self._watermarks.setdefault(source.stream, NEVER)
             self._marked.setdefault(source.stream, NEVER)
-        if figures is None:
-            figures = _figures(old) if old is not None else {}
+        if known is None:
+            known = figures(old) if old is not None else {}
         wiring = Wiring(self._graph, self._outboxes, lambda node: self._make(node, self._settings), before)
         for queue in wiring.left:
             for held in queue.clear():
                 self._memory.release(held)
         if before is not None:
             self._states.forget(list({s.key for s in before.stages} - {s.key for s in wiring.stages}))
-        view = View.of(wiring.topology, _statistics(wiring, figures, self._clock()))
+        view = View.of(wiring.topology, statistics_from(wiring, known, self._clock()))
         if old is not None:
             view.performance = old.view.performance
             self._grants_before += old.grants
         self._wiring = wiring
-        scheduler = _scheduler(self._running, view, wiring, self._clock())
+        scheduler = scheduler_over(self._running, view, wiring, self._clock())
         self._loop = Loop(wiring, scheduler, self._memory, self._gate, self._clock, self._limits)
 
     # Snapshots --------------------------------------------------------------------------------------------
@@ -382,28 +408,10 @@ class Network:
         "parts" names the parts that it needs. Only what changed since the last snapshot is written.
         """
         with self._gate.alone():
-            loop, wiring = self._loop, self._loop.wiring
-            loop.settle(self._clock())
-            waiting = Waiting(self._memory)
-            queues = {
-                key: queue_state(queue, waiting)
-                for key, queue in zip(wiring.edge_keys, wiring.queues, strict=True)
-                if queue
-            }
-            outboxes = {name: outbox_state(outbox, waiting) for name, outbox in self._outboxes.items()}
-            operators = self._states.save(wiring.stages)
-            batches = waiting.write()
-            performance = loop.view.performance
+            self._loop.settle(self._clock())
             return {
-                "version": VERSION,
-                "parts": parts_of(batches, operators),
-                "batches": batches,
-                "queues": queues,
-                "outboxes": outboxes,
-                "operators": operators,
-                "counters": counters(wiring),
-                "statistics": {key: list(known) for key, known in _figures(loop).items()},
-                "performance": asdict(performance),
+                **save(self._loop, self._memory, self._outboxes, self._states),
+                "statistics": figures(self._loop),
                 "watermarks": dict(self._watermarks),
                 "marked": dict(self._marked),
                 "policy": policy_state(self._running),
@@ -430,33 +438,13 @@ class Network:
                     self._graph.remove(failure.query)
             self._running = policy_from(manifest["policy"], self._running)
             self._rewire()
-            wiring = self._loop.wiring
             self._watermarks.update(manifest["watermarks"])
             self._marked.update(manifest["marked"])
-            for stage in wiring.stages:
-                if stage.key in manifest["operators"]:
-                    self._states.load(stage, manifest["operators"][stage.key])
-            count_on(wiring, manifest["counters"])
-            brought = Brought(self._memory, manifest["batches"])
-            topology = wiring.topology
-            for edge, (key, queue) in enumerate(zip(wiring.edge_keys, wiring.queues, strict=True)):
-                cls = topology.operator_class[topology.edges[edge].consumer]
-                fill_queue(queue, manifest["queues"].get(key, ()), brought, cls)
-            for name, outbox in self._outboxes.items():
-                if name in manifest["outboxes"]:
-                    fill_outbox(outbox, manifest["outboxes"][name], brought)
-            brought.finish()
-            self._rewire({key: tuple(known) for key, known in manifest["statistics"].items()})
+            load(manifest, self._loop.wiring, self._memory, self._outboxes, self._states)
+            self._rewire(manifest["statistics"])
             self._loop.view.performance = Performance(**manifest["performance"])
 
     # Quarantine -------------------------------------------------------------------------------------------
-
-    def _quarantine(self, flow: Flow) -> None:
-        errors, flow.errors = flow.errors, []
-        with self._gate.alone():
-            for stage, error in errors:
-                self._fail(stage, error)
-            self._rewire()
 
     def _fail(self, stage: Stage, error: Exception) -> None:
         """Takes out the queries that need an operator that raised."""
@@ -465,53 +453,8 @@ class Network:
         for index in topology.serves[stage.id]:
             name = topology.queries[index].name
             if name in self._graph.queries:
-                plan = key_of(self._graph.queries[name].plan)
-                self._failures[name] = Failure(
-                    name, topology.operators[stage.id], detail, text_of(error), self._clock(), plan
-                )
+                self._failures[name] = self._failure(name, topology.operators[stage.id], detail, text_of(error))
                 self._graph.remove(name)
 
-
-def _figures(loop: Loop) -> dict[str, Figures]:
-    """The statistics of each operator, by its key."""
-    s = loop.view.statistics
-    return {
-        stage.key: (s.cost[i], s.selectivity[i], s.bytes_in[i], s.bytes_out[i], s.rate[i])
-        for i, stage in enumerate(loop.wiring.stages)
-    }
-
-
-def _statistics(wiring: Wiring, figures: Mapping[str, Figures], now: float) -> Statistics:
-    """Statistics that go on from what was known of operators that stay."""
-    statistics = Statistics(wiring.topology)
-    # The clock's zero is long ago: time counts from now.
-    statistics.settle(now)
-    for stage in wiring.stages:
-        known = figures.get(stage.key)
-        if known is not None:
-            cost, selectivity, bytes_in, bytes_out, rate = known
-            statistics.expect(
-                stage.id, cost=cost, selectivity=selectivity, bytes_in=bytes_in, bytes_out=bytes_out, rate=rate
-            )
-    return statistics
-
-
-def _scheduler(policy: Policy, view: View, wiring: Wiring, now: float) -> Scheduler:
-    """A scheduler over queues that may hold rows already, also on edges that the policy wants direct."""
-    for edge, queue in enumerate(wiring.queues):
-        view.queues.rows[edge] = queue.waiting
-        view.queues.oldest[edge] = queue.oldest
-    scheduler = Scheduler(policy, view)
-    scheduler.due = now + policy.interval
-    cut = scheduler.units.cut
-    full = _full(view, cut)
-    if full:
-        # Queues them first and leaves them then: the scheduler drains what it leaves.
-        scheduler.change(Cut(cut.queued | full, cut.together, cut.per_entry))
-        scheduler.change(cut)
-    return scheduler
-
-
-def _full(view: View, cut: Cut) -> frozenset[int]:
-    rows: Sequence[float] = view.queues.rows
-    return frozenset(edge for edge, waiting in enumerate(rows) if waiting > 0 and edge not in cut.queued)
+    def _failure(self, name: str, operator: str, detail: str, error: str) -> Failure:
+        return Failure(name, operator, detail, error, self._clock(), key_of(self._graph.queries[name].plan))

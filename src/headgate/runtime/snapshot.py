@@ -11,6 +11,7 @@ import base64
 import pickle
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ import pyarrow as pa
 from headgate.operators.contract import Snapshot
 from headgate.runtime.held import OUTBOX, Held
 from headgate.runtime.latency import Latency
+from headgate.runtime.loop import Loop
 from headgate.runtime.memory import Memory, in_files
 from headgate.runtime.outbox import Outbox
 from headgate.runtime.queue import EdgeQueue, Mark, Piece
@@ -175,6 +177,47 @@ class States:
         schema = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(part["schema"])))
         store = self._memory.store
         return pa.Table.from_batches([store.read(part["key"], i) for i in range(part["count"])], schema)
+
+
+def save(loop: Loop, memory: Memory, outboxes: Mapping[str, Outbox], states: States) -> dict[str, Any]:
+    """Writes queues, outboxes and state, and describes them. Called when nothing runs."""
+    wiring = loop.wiring
+    waiting = Waiting(memory)
+    queues = {
+        key: queue_state(queue, waiting) for key, queue in zip(wiring.edge_keys, wiring.queues, strict=True) if queue
+    }
+    results = {name: outbox_state(outbox, waiting) for name, outbox in outboxes.items()}
+    operators = states.save(wiring.stages)
+    batches = waiting.write()
+    return {
+        "version": VERSION,
+        "parts": parts_of(batches, operators),
+        "batches": batches,
+        "queues": queues,
+        "outboxes": results,
+        "operators": operators,
+        "counters": counters(wiring),
+        "performance": asdict(loop.view.performance),
+    }
+
+
+def load(
+    manifest: Mapping[str, Any], wiring: Wiring, memory: Memory, outboxes: Mapping[str, Outbox], states: States
+) -> None:
+    """Fills a new wiring with what a manifest describes; what has no place in it any more is left out."""
+    for stage in wiring.stages:
+        if stage.key in manifest["operators"]:
+            states.load(stage, manifest["operators"][stage.key])
+    count_on(wiring, manifest["counters"])
+    brought = Brought(memory, manifest["batches"])
+    topology = wiring.topology
+    for edge, (key, queue) in enumerate(zip(wiring.edge_keys, wiring.queues, strict=True)):
+        cls = topology.operator_class[topology.edges[edge].consumer]
+        fill_queue(queue, manifest["queues"].get(key, ()), brought, cls)
+    for name, outbox in outboxes.items():
+        if name in manifest["outboxes"]:
+            fill_outbox(outbox, manifest["outboxes"][name], brought)
+    brought.finish()
 
 
 def parts_of(batches: Sequence[Mapping[str, Any]], operators: Mapping[str, Any]) -> list[str]:

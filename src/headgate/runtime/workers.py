@@ -15,7 +15,8 @@ LINGER = 5.0
 
 
 class Workers:
-    """A number of threads that run grants while they are let. `loop` gives the loop as it is now.
+    """A number of threads that run grants while they are let. `loop` gives the loop as it is now; `after` is called
+    by a thread after each of its grants.
 
     Which unit runs next, and so which partition gets a thread, is the scheduler's business: a worker that is done with
     a grant takes the next one, whichever partition that is of. So threads are changed at the ends of grants, and
@@ -23,11 +24,11 @@ class Workers:
     """
 
     def __init__(
-        self, gate: Gate, loop: Callable[[], Loop], failed: Callable[[Flow], None], clock: Callable[[], float]
+        self, gate: Gate, loop: Callable[[], Loop], after: Callable[[Flow], None], clock: Callable[[], float]
     ) -> None:
         self._gate = gate
         self._loop = loop
-        self._failed = failed
+        self._after = after
         self._clock = clock
         self._until = inf
         self._working = False
@@ -36,6 +37,11 @@ class Workers:
         self._alive = 0
         self._ended = 0.0
         self._failure: BaseException | None = None
+
+    @property
+    def working(self) -> bool:
+        """Whether the threads are let run grants now."""
+        return self._working
 
     @property
     def seconds(self) -> float:
@@ -93,8 +99,7 @@ class Workers:
                 gate.work.notify()
             try:
                 loop.complete(began, flow, self._until)
-                if flow.errors:
-                    self._failed(flow)
+                self._after(flow)
             except BaseException as error:  # not of an operator: the network itself broke, and `run` must say so
                 with gate.lock:
                     self._failure, self._working = error, False

@@ -1,0 +1,158 @@
+"""What one query does wrong touches no other: errors, functions that run on, memory."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+import pyarrow as pa
+import pytest
+
+from headgate.runtime import Limits, Network
+from tests.runtime.plans import CRITICAL, above, columns, failing, graph, per_window, query, rows, source, table
+
+CALLS = [0]
+
+
+def broken(values: pa.Array) -> pa.Array:
+    CALLS[0] += 1
+    if CALLS[0] > 1:
+        raise RuntimeError("the lookup service is down")
+    return values
+
+
+def place(function: object) -> str:
+    return f"{__name__}:{getattr(function, '__name__', '')}"
+
+
+@pytest.mark.parametrize("mode", ["policy", "direct", "operator", "hybrid"])
+@pytest.mark.parametrize("policy", ["fifo", "chain", "di:sources=queued"])
+def test_a_query_that_fails_takes_nobody_with_it(policy: str, mode: str) -> None:
+    CALLS[0] = 0
+    s = source()
+    shared = above(s, 20)
+    risky = failing(shared, place(broken))
+    network = Network(
+        graph(
+            query("good", columns(above(shared, 50), 2), CRITICAL),
+            query("bad", risky),
+            query("worse", above(risky, 1, 0)),
+            query("windows", per_window(shared)),
+        ),
+        policy,
+        mode=mode,
+        threads=3,
+    )
+    for seed in range(4):
+        network.push("s", rows(100, seed, seed * 10.0))
+        network.run()
+    network.finish()
+    network.run()
+    assert set(network.queries) == {"good", "windows"}
+    assert set(network.failures) == {"bad", "worse"}
+    said = str(network.failures["bad"])
+    assert "query bad failed in project" in said
+    assert "the lookup service is down" in said
+    values = [v for seed in range(4) for v in rows(100, seed).column(2).to_pylist()]
+    assert sum(r.rows.num_rows for r in network.take("good")) == sum(v > 50 for v in values)
+    windows = table([r.rows for r in network.take("windows")])
+    assert sum(row[2] for row in windows) == sum(v > 20 for v in values)  # type: ignore[misc]
+    # What it had put out before it failed can still be taken.
+    assert sum(r.rows.num_rows for r in network.take("bad")) == sum(v > 20 for v in rows(100, 0).column(2).to_pylist())
+    figures = network.metrics()
+    assert figures["queries"]["worse"]["state"] == "failed"
+    assert all("bad" not in operator["queries"] for operator in figures["operators"])
+    network.take("worse")
+    assert network.held_bytes == 0
+    network.close()
+
+
+def test_a_query_that_failed_may_be_added_again() -> None:
+    CALLS[0] = 1
+    s = source()
+    network = Network(graph(query("bad", failing(s, place(broken))), query("good", s)))
+    network.push("s", rows(10))
+    assert network.run().failed == ("bad",)
+    CALLS[0] = 0
+    network.add(query("bad", failing(s, place(broken))))
+    network.push("s", rows(10, 1, 10.0))
+    assert network.run().failed == ()
+    assert sum(r.rows.num_rows for r in network.take("bad")) == 10
+    assert not network.failures
+
+
+def sleepy(values: pa.Array) -> pa.Array:
+    time.sleep(0.6)
+    return values
+
+
+def test_a_function_that_runs_on_is_reported_and_replaced(caplog: pytest.LogCaptureFixture) -> None:
+    s = source()
+    shared = graph(
+        query("slow", failing(s, place(sleepy))),
+        query("slower", failing(above(s, -1), place(sleepy))),
+        query("quick", columns(above(s, 50), 2)),
+    )
+    # Two threads, both soon inside a slow function: only a third one can run the quick query.
+    network = Network(shared, "ots", threads=2, limits=Limits(stuck=0.1))
+    network.push("s", rows(10))
+    with caplog.at_level(logging.WARNING, "headgate.runtime"):
+        runner = threading.Thread(target=network.run)
+        runner.start()
+        time.sleep(0.35)
+        figures = network.metrics()
+        runner.join()
+    assert any(running["stuck"] for running in figures["running"])
+    assert any("slow" in record.getMessage() and "is not done" in record.getMessage() for record in caplog.records)
+    assert figures["queries"]["quick"]["rows"] > 0
+    assert max(unit["slowest"] for unit in network.metrics()["units"]) > 0.5
+    network.close()
+
+
+def test_a_query_past_its_mark_spills_its_own_rows() -> None:
+    s, t = source("s"), source("t")
+    network = Network(
+        graph(query("big", columns(above(s, -1), 2)), query("small", columns(above(t, -1), 2))),
+        "fifo",
+        limits=Limits(query_memory=20_000),
+    )
+    network.push("t", rows(100))
+    for seed in range(10):
+        network.push("s", rows(1000, seed, seed * 100.0))
+    figures = network.metrics()
+    assert figures["queries"]["big"]["waiting_bytes"] <= 20_000
+    assert figures["queries"]["small"]["waiting_bytes"] > 2000
+    assert figures["memory"]["spilled_batches"] > 0
+    network.run()
+    assert sum(r.rows.num_rows for r in network.take("big")) == 10_000
+    assert sum(r.rows.num_rows for r in network.take("small")) == 100
+
+
+def test_a_query_past_its_ceiling_fails_with_what_it_took() -> None:
+    s = source()
+    network = Network(
+        graph(query("keys", per_window(s, 10_000)), query("fine", columns(above(s, 99), 2))),
+        "fifo",
+        limits=Limits(query_ceiling=100_000),
+    )
+    for seed in range(100):
+        network.push("s", rows(500, seed, seed * 50.0, keys=1_000_000))
+        network.run()
+        network.take("fine")
+    assert set(network.failures) == {"keys"}
+    assert "more than the ceiling of 100,000" in str(network.failures["keys"])
+    assert set(network.queries) == {"fine"}
+
+
+def test_charges_add_up_to_what_is_held() -> None:
+    s = source()
+    network = Network(
+        graph(query("a", columns(above(s, 10), 2)), query("b", above(s, 20)), query("c", s)), "fifo:rows=7"
+    )
+    for seed in range(5):
+        network.push("s", rows(100, seed, seed * 10.0))
+        network.run(0.0)
+    figures = network.metrics()
+    assert network.held_bytes > 0
+    assert sum(q["waiting_bytes"] for q in figures["queries"].values()) == pytest.approx(network.held_bytes, abs=3)
