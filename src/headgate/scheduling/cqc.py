@@ -80,8 +80,10 @@ class ClassSelector(Selector):
 
     def _mark(self, unit: int) -> None:
         rows = self._rows
-        if any(rows[e] > 0 for e in self._entries[unit]):
-            self._ready[self._class_of[unit]].add(unit)
+        for e in self._entries[unit]:
+            if rows[e] > 0:
+                self._ready[self._class_of[unit]].add(unit)
+                return
 
     def arrived(self, unit: int) -> None:
         self._mark(unit)

@@ -94,7 +94,9 @@ class Simulation:
         self.view = View.of(topology, stats)
         self.view.oracle = self
         self._queues: list[deque[Row]] = [deque() for _ in topology.edges]
-        self._levels = Levels(resolution)
+        self._levels = levels = Levels(resolution)
+        self._log_time, self._log_rows = levels.times.append, levels.rows.append
+        self._log_bytes = levels.bytes.append
         self._outputs = [Output() for _ in topology.queries]
         self._accepted = {name: array("d") for name in topology.streams}
         self._rows_in = [0.0] * len(topology.operators)
@@ -256,10 +258,9 @@ class Simulation:
         row: Row = (arrival, rows, drawn, shared)
         size = rows * self._edge_bytes[edge]
         first = shared is None or edge == self._first_reader(edge)
-        levels = self._levels
-        levels.times.append(t)
-        levels.rows.append(rows)
-        levels.bytes.append(size if first else 0.0)
+        self._log_time(t)
+        self._log_rows(rows)
+        self._log_bytes(size if first else 0.0)
         if first:
             self.view.queues.held += size
         if self._observer is not None:
@@ -303,10 +304,9 @@ class Simulation:
             if shared[0]:
                 size = 0.0
         state.held -= size
-        levels = self._levels
-        levels.times.append(t)
-        levels.rows.append(-rows)
-        levels.bytes.append(-size)
+        self._log_time(t)
+        self._log_rows(-rows)
+        self._log_bytes(-size)
         if self._observer is not None:
             self._observer("out", edge, row, t)
 

@@ -36,11 +36,10 @@ class Levels:
         deltas = np.stack([np.frombuffer(self.rows), np.frombuffer(self.bytes)], axis=1).copy()
         now = times < until
         late = ~now
-        self.times, self.rows, self.bytes = (
-            array("d", times[late]),
-            array("d", deltas[late, 0]),
-            array("d", deltas[late, 1]),
-        )
+        # In place: the executor holds on to the arrays.
+        self.times[:] = array("d", times[late])
+        self.rows[:] = array("d", deltas[late, 0])
+        self.bytes[:] = array("d", deltas[late, 1])
         times, deltas = times[now], deltas[now]
         order = np.argsort(times, kind="stable")
         times, deltas = times[order], deltas[order]

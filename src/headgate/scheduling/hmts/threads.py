@@ -86,10 +86,12 @@ class ThreadSelector(Selector):
 
     def _mark(self, unit: int) -> None:
         rows = self._rows
-        if any(rows[e] > 0 for e in self._entries[unit]):
-            thread = self._thread_of[unit]
-            self._ready[thread].add(unit)
-            self._wait(thread)
+        for e in self._entries[unit]:
+            if rows[e] > 0:
+                thread = self._thread_of[unit]
+                self._ready[thread].add(unit)
+                self._wait(thread)
+                return
 
     def _wait(self, thread: int) -> None:
         if not self._waiting[thread] and not self._running[thread] and self._ready[thread]:
