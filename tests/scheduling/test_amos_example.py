@@ -10,8 +10,8 @@ from headgate.scheduling import PolicyError, Topology
 from headgate.scheduling.amos import Scores, Spec
 from headgate.simulation import Operator, RecordedArrivals, Simulation
 
-# Time: queue sizes of Op1, Op2, Op3, and the throughput so far. Cells that the stored text garbles are the ones
-# its readable neighbours leave no choice about (the total is readable in every row).
+# Time: queue sizes of Op1, Op2, Op3, and the throughput so far. The stored text garbles some cells: of FIFO the
+# rows at 1, 3 and 3.5, of MTIQ those at 1, 2.5, 3 and 3.5; these follow from §2.2 and the rows around them.
 FIFO = {
     1: (2, 0, 0, 0),
     1.5: (1, 0.25, 0, 0),
