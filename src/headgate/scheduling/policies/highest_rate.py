@@ -11,27 +11,36 @@ from headgate.scheduling.cut import Cut, Unit, Units
 from headgate.scheduling.flow import downstream
 from headgate.scheduling.policy import Policy, Selector, Train
 from headgate.scheduling.ranked import RankSelector
-from headgate.scheduling.registry import register
+from headgate.scheduling.registry import parameter, register
+from headgate.scheduling.sources_last import SourcesLastSelector
 from headgate.scheduling.view import View
 
 
 @register("highest-rate")
 @dataclass
 class HighestRate(Train, Policy):
-    """Rank of operator x: S_x/C_x of the query fragment downstream from x."""
+    """Rank of operator x: S_x/C_x of the query fragment downstream from x.
+
+    `sources=last`: operators that read a stream are not ranked; all of them run, one after the other, whenever
+    no other operator has a row (AQSIOS, 004 §3).
+    """
 
     name: ClassVar[str] = "hr"
+    sources: str = parameter("choice", "ranked", "when operators that read a stream run", ("ranked", "last"))
     interval: float = 1.0
 
     def cut(self, view: View) -> Cut:
         return Cut.every(view.topology)
 
     def selector(self, view: View, units: Units, members: Sequence[int] | None = None) -> Selector:
+        if self.sources == "last":
+            return SourcesLastSelector(view, units, members, self.ranks, self.rows, self.quantum)
         return RankSelector(view, units, members, self.ranks, self.rows, self.quantum)
 
     def ranks(self, view: View, units: Units) -> Sequence[float]:
         cost, results = downstream(view)
-        return [self._best(view, unit, [r / c for r, c in zip(results, cost, strict=True)]) for unit in units.units]
+        ranks = [r / c for r, c in zip(results, cost, strict=True)]
+        return [self._best(view, unit, ranks) for unit in units.units]
 
     @staticmethod
     def _best(view: View, unit: Unit, ranks: Sequence[float]) -> float:
