@@ -17,6 +17,7 @@ from headgate.graph.types import Schema
 from headgate.operators.batch import Arrival
 from headgate.runtime.latency import Latency
 from headgate.runtime.limits import Limits
+from headgate.runtime.modes import mode_of
 from headgate.scheduling import policy as policy_of
 from headgate.spark.analysis import Analyzer
 from headgate.spark.checkpoint import Checkpoint
@@ -96,7 +97,8 @@ class Engine:
         spark: Any = None,
         master: str | None = None,
         budget: float | None = 1.0,
-        threads: int = 1,
+        mode: str = "policy",
+        threads: int | None = None,
         memory: int | None = 1 << 30,
         results: int = 10_000,
         dead_letters: str | None = None,
@@ -109,6 +111,7 @@ class Engine:
         self._own_session = spark is None
         self._master = master
         self._budget = budget
+        self._mode = mode_of(mode)
         self._threads = threads
         self._limits = Limits(memory=memory)
         self._kept = results
@@ -363,6 +366,7 @@ class Engine:
         self._plan = Plan(
             tuple(queries.values()),
             self._policy,
+            mode=self._mode,
             threads=self._threads,
             tables=self._tables,
             packings=packings,

@@ -28,7 +28,7 @@ def _files(root: Path) -> set[str]:
 def test_a_commit_is_found_again_with_its_parts(tmp_path: Path) -> None:
     checkpoint = Checkpoint(str(tmp_path))
     assert checkpoint.newest() is None
-    bundle = checkpoint.bundle("parts", 0, 0)
+    bundle = checkpoint.bundle("parts", 0, "a")
     bundle.add("a", _table(3))
     bundle.add("b", _table(5))
     bundle.close()
@@ -43,7 +43,7 @@ def test_a_commit_is_found_again_with_its_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("which", ["commits", "parts"])
 def test_damage_is_told_in_one_line(tmp_path: Path, how: str, which: str) -> None:
     checkpoint = Checkpoint(str(tmp_path))
-    bundle = checkpoint.bundle("parts", 0, 0)
+    bundle = checkpoint.bundle("parts", 0, "a")
     bundle.add("a", _table(3))
     bundle.close()
     checkpoint.commit(Commit(0, parts=dict(bundle.places)))
@@ -66,11 +66,11 @@ def test_what_no_commit_names_is_removed_but_not_what_is_unpublished(tmp_path: P
     checkpoint = Checkpoint(str(tmp_path))
     kept = None
     for epoch in range(6):
-        parts = checkpoint.bundle("parts", epoch, 0)
+        parts = checkpoint.bundle("parts", epoch, "a")
         parts.add(f"p{epoch}", _table(epoch))
         parts.close()
         kept = kept or dict(parts.places)
-        outbox = checkpoint.bundle("outbox", epoch, 0)
+        outbox = checkpoint.bundle("outbox", epoch, "a")
         outbox.add("q", _table(1))
         outbox.close()
         checkpoint.commit(Commit(epoch, parts={**kept, **dict(parts.places)}, results=tuple(outbox.places)))
@@ -80,8 +80,8 @@ def test_what_no_commit_names_is_removed_but_not_what_is_unpublished(tmp_path: P
     checkpoint.clean()
     files = _files(tmp_path)
     assert {f for f in files if f.startswith("commits")} == {f"commits/{n:012d}.json" for n in (4, 5)}
-    assert {f for f in files if f.startswith("outbox")} == {f"outbox/{n:012d}-0.bin" for n in (4, 5)}
-    assert {f for f in files if f.startswith("parts")} == {f"parts/{n:012d}-0.bin" for n in (0, 4, 5)}
+    assert {f for f in files if f.startswith("outbox")} == {f"outbox/{n:012d}-a.bin" for n in (4, 5)}
+    assert {f for f in files if f.startswith("parts")} == {f"parts/{n:012d}-a.bin" for n in (0, 4, 5)}
     assert {f for f in files if f.startswith("published")} == {"published/000000000003"}
 
 
@@ -93,8 +93,8 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 def test_parts_are_written_once_and_leave_sparse_bundles(tmp_path: Path) -> None:
     checkpoint = Checkpoint(str(tmp_path))
-    store = CheckpointStore(checkpoint, 0)
-    store.begin(0)
+    store = CheckpointStore(checkpoint)
+    store.begin(0, "a0")
     store.write("spilled", _table(10).to_batches())
     store.open_bundle()
     for number in range(10):
@@ -102,16 +102,22 @@ def test_parts_are_written_once_and_leave_sparse_bundles(tmp_path: Path) -> None
     first = store.close_bundle(["spilled", *(f"part{n}" for n in range(10))])
     assert len({place.file for place in first.values()}) == 2
     assert store.read("part3", 0).num_rows == 100
-    store.begin(1)
+    store.begin(1, "a1")
     store.open_bundle()
     second = store.close_bundle(["spilled", "part0", "part1", "part2"])
     assert second["part0"] == first["part0"], "a dense enough bundle stays as it is"
-    store.begin(2)
+    store.begin(2, "a2")
     store.open_bundle()
     third = store.close_bundle(["spilled", "part0"])
     assert third["spilled"] == first["spilled"]
     assert third["part0"].file != first["part0"].file, "what lives in a sparse bundle moves"
-    other = CheckpointStore(checkpoint, 0)
+    other = CheckpointStore(checkpoint)
     other.adopt(third)
     assert other.read("part0", 0).num_rows == 100
     assert other.read("spilled", 0).num_rows == 10
+
+
+def test_an_epoch_is_never_committed_twice(tmp_path: Path) -> None:
+    Checkpoint(str(tmp_path)).commit(Commit(0))
+    with pytest.raises(CheckpointError, match="second engine"):
+        Checkpoint(str(tmp_path)).commit(Commit(0))

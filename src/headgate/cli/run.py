@@ -37,7 +37,9 @@ def run(
         float, typer.Option("--budget", min=1, help="Milliseconds that an epoch may spend; the rest waits.")
     ] = 1000,
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Copies of the network.")] = 1,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads that run operators.")] = 1,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="Threads that run operators; default: as the policy has it.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while it runs.")] = False,
 ) -> None:
     """Runs the queries of a script until Ctrl-C, or with --once until all rows that are there are done."""

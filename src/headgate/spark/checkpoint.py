@@ -1,11 +1,13 @@
 """The checkpoint: bundles of Arrow parts and one small commit file an epoch, on anything `pyarrow.fs` opens.
 
-    commits/<epoch>.json     what the epoch is made of; its atomic appearance is the commit
-    parts/<epoch>-<r>.bin    the snapshot parts that are new in this epoch, written by replica r
-    outbox/<epoch>-<r>.bin   its results, until the sinks have them
-    published/<epoch>        the sinks have everything up to this epoch
+    commits/<epoch>.json          what the epoch is made of; its atomic appearance is the commit
+    parts/<epoch>-<attempt>.bin   the snapshot parts that are new in this epoch
+    outbox/<epoch>-<attempt>.bin  its results, until the sinks have them
+    published/<epoch>             the sinks have everything up to this epoch
 
-A part is written once and named by every later commit that still needs it. What no commit names is removed.
+A part is written once and named by every later commit that still needs it. What no commit names is removed. Every
+attempt at an epoch writes under names of its own, so that a task which outlives its driver cannot touch what the next
+attempt wrote.
 """
 
 from __future__ import annotations
@@ -103,13 +105,16 @@ class Bundle:
 class Checkpoint:
     """A folder that holds an engine's state. Cheap to make: workers and the driver each have their own.
 
-    One driver writes commits; workers write only bundles, under names that nobody else uses.
+    One driver writes commits; workers write only bundles, under names that nobody else uses. `files` stands in for the
+    file system that the URI names.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, files: fs.FileSystem | None = None) -> None:
         self.uri = uri
         try:
-            if "://" in uri:
+            if files is not None:
+                self.files, self.root = files, uri
+            elif "://" in uri:
                 self.files, self.root = fs.FileSystem.from_uri(uri)
             else:
                 self.files, self.root = fs.LocalFileSystem(), uri
@@ -119,8 +124,8 @@ class Checkpoint:
         except (OSError, pa.ArrowException) as error:
             raise CheckpointError(f"checkpoint {uri}: cannot be opened: {_reason(error)}") from error
 
-    def bundle(self, folder: str, epoch: int, replica: int) -> Bundle:
-        return Bundle(self, f"{folder}/{epoch:012d}-{replica}.bin")
+    def bundle(self, folder: str, epoch: int, attempt: str) -> Bundle:
+        return Bundle(self, f"{folder}/{epoch:012d}-{attempt}.bin")
 
     def write(self, file: str, data: bytes) -> None:
         """Makes a file appear whole or not at all."""
@@ -153,6 +158,11 @@ class Checkpoint:
     def commit(self, commit: Commit) -> None:
         """The one atomic step: from here on the epoch has happened."""
         body = commit.text()
+        if self.text(f"commits/{commit.epoch:012d}.json") is not None:
+            raise CheckpointError(
+                f"checkpoint {self.uri}: epoch {commit.epoch} has been committed by another run; is a second engine"
+                " using the same checkpoint? Stop one of them, or give it a folder of its own"
+            )
         self.write(f"commits/{commit.epoch:012d}.json", f"{zlib.crc32(body.encode()):08x} {body}".encode())
 
     def newest(self) -> Commit | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,6 +103,7 @@ class Epochs:
             run=self._run,
             checkpoint=self._checkpoint.uri,
             epoch=number,
+            attempt=uuid.uuid4().hex[:8],
             after=self.commit.epoch,
             plan=name,
             packing=None if of is None else of[1],

@@ -21,12 +21,12 @@ class CheckpointStore:
     an older commit may still name the part; `Checkpoint.clean` removes what no commit names.
     """
 
-    def __init__(self, checkpoint: Checkpoint, replica: int) -> None:
+    def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
-        self._replica = replica
         self._places: dict[str, Place] = {}
         self._sizes: dict[str, int] = {}
         self._epoch = 0
+        self._attempt = ""
         self._spilled = 0
         self._bundle: Bundle | None = None
         self._pending: dict[str, pa.Table] = {}
@@ -40,9 +40,10 @@ class CheckpointStore:
             for place in places.values():
                 self._sizes[place.file] = max(self._sizes.get(place.file, 0), place.offset + place.length)
 
-    def begin(self, epoch: int) -> None:
-        """From now on, what is written belongs to this epoch."""
+    def begin(self, epoch: int, attempt: str) -> None:
+        """From now on, what is written belongs to this attempt at an epoch."""
         self._epoch = epoch
+        self._attempt = attempt
         self._spilled = 0
 
     def write(self, key: str, batches: Sequence[pa.RecordBatch]) -> None:
@@ -53,7 +54,7 @@ class CheckpointStore:
                 self._pending[key] = table
                 return
             self._spilled += 1
-            file = f"parts/{self._epoch:012d}-{self._replica}-{self._spilled}.bin"
+            file = f"parts/{self._epoch:012d}-{self._attempt}-{self._spilled}.bin"
         bundle = Bundle(self._checkpoint, file)
         bundle.add(key, table)
         bundle.close()
@@ -76,7 +77,7 @@ class CheckpointStore:
     def open_bundle(self) -> None:
         """A snapshot begins: what is written until `close_bundle` goes into one file."""
         with self._lock:
-            self._bundle = self._checkpoint.bundle("parts", self._epoch, self._replica)
+            self._bundle = self._checkpoint.bundle("parts", self._epoch, self._attempt)
 
     def close_bundle(self, needed: Iterable[str]) -> dict[str, Place]:
         """The snapshot is complete and needs these parts: makes them durable and gives their places."""

@@ -22,8 +22,8 @@ class Plan:
 
     queries: tuple[Query, ...]
     policy: str
-    mode: str = "graph"
-    threads: int = 1
+    mode: str = "policy"
+    threads: int | None = None
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     packings: Mapping[str, Packing] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)

@@ -18,6 +18,8 @@ from headgate.spark.worker import DEAD
 class Publisher:
     """Publishes epochs one after the other; when all sinks have an epoch, the checkpoint is told.
 
+    `dead` gets malformed rows, `done` every epoch that is published. Without `threaded`, `put` does it all itself.
+
     A sink that refuses stops the publishing, not the epochs: the results stay in the outbox, `failure` tells why, and
     a restart publishes them.
     """
@@ -29,6 +31,7 @@ class Publisher:
         spark: Any,
         dead: Callable[[int, pa.Table], None],
         done: Callable[[int], None],
+        threaded: bool = True,
     ) -> None:
         self._checkpoint = checkpoint
         self._run = run
@@ -37,9 +40,11 @@ class Publisher:
         self._done = done
         self._writers: dict[str, tuple[Query, list[Writer]]] = {}
         self._queue: queue.SimpleQueue[tuple[int, tuple[tuple[str, pa.Table], ...]] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="headgate-publisher", daemon=True)
         self.failure: SinkError | None = None
-        self._thread.start()
+        self._thread: threading.Thread | None = None
+        if threaded:
+            self._thread = threading.Thread(target=self._work, name="headgate-publisher", daemon=True)
+            self._thread.start()
 
     def open(self, query: Query, extra: tuple[Writer, ...] = ()) -> None:
         """Opens the sinks of a query; SinkError if one cannot be opened."""
@@ -47,8 +52,11 @@ class Publisher:
         self._writers[query.name] = (query, [*writers, *extra])
 
     def put(self, epoch: int, results: tuple[tuple[str, pa.Table], ...]) -> None:
-        """Hands over an epoch; returns at once."""
-        self._queue.put((epoch, results))
+        """Hands over an epoch; returns at once, unless there is no thread."""
+        if self._thread is None:
+            self._all(epoch, results)
+        else:
+            self._queue.put((epoch, results))
 
     def again(self, names: Mapping[str, Query]) -> int:
         """Publishes what was committed and perhaps not published before a crash; gives the number of epochs."""
@@ -61,8 +69,9 @@ class Publisher:
 
     def close(self) -> None:
         """Publishes what is left and ends."""
-        self._queue.put(None)
-        self._thread.join()
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
         for _, writers in self._writers.values():
             for writer in writers:
                 writer.close()
@@ -73,14 +82,17 @@ class Publisher:
                 continue
             epoch, results = item
             try:
-                for name, table in results:
-                    self._publish(epoch, name, table)
-                self._checkpoint.publish(epoch)
-                self._done(epoch)
+                self._all(epoch, results)
             except SinkError as error:
                 self.failure = error
             except Exception as error:
                 self.failure = SinkError(f"epoch {epoch} could not be published: {type(error).__name__}: {error}")
+
+    def _all(self, epoch: int, results: tuple[tuple[str, pa.Table], ...]) -> None:
+        for name, table in results:
+            self._publish(epoch, name, table)
+        self._checkpoint.publish(epoch)
+        self._done(epoch)
 
     def _publish(self, epoch: int, name: str, table: pa.Table) -> None:
         if name == DEAD:

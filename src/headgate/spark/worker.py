@@ -37,6 +37,8 @@ class Task:
     run: str
     checkpoint: str
     epoch: int
+    attempt: str
+    """A name for this try at the epoch, never used before."""
     after: int
     """The last committed epoch, whose state this one goes on from; -1 if there is none."""
     plan: str
@@ -80,7 +82,7 @@ def _epoch(task: Task, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
     began = time.perf_counter()
     live = _network(task)
     restored = time.perf_counter()
-    live.store.begin(task.epoch)
+    live.store.begin(task.epoch, task.attempt)
     # Until this epoch is committed the network is ahead of the checkpoint; if the job fails it must not be used.
     _live.pop(task.replica, None)
     if task.packing is None:
@@ -133,12 +135,19 @@ def _network(task: Task) -> Live:
     _live.pop(task.replica, None)
     checkpoint = Checkpoint(task.checkpoint)
     plan = Plan.load(checkpoint, task.plan)
-    store = CheckpointStore(checkpoint, task.replica)
+    store = CheckpointStore(checkpoint)
     graph = SharedGraph()
     for query in plan.queries:
         graph.add(query)
     network = Network(
-        graph, plan.policy, Settings(tables=plan.tables), limits=plan.limits, store=store, clock=time.time
+        graph,
+        plan.policy,
+        Settings(tables=plan.tables),
+        limits=plan.limits,
+        store=store,
+        clock=time.time,
+        mode=plan.mode,
+        threads=plan.threads,
     )
     live = Live(network, store, checkpoint, task.after, task.plan, plan)
     if task.after >= 0:
@@ -166,6 +175,8 @@ def _replan(live: Live, name: str) -> None:
             live.network.add(query)
     if plan.policy != live.plan.policy:
         live.network.policy = plan.policy
+    if plan.mode != live.plan.mode:
+        live.network.mode = plan.mode
     live.plan, live.plan_name = plan, name
 
 
@@ -203,7 +214,7 @@ def _without_flaws(live: Live, stream: str, rows: pa.RecordBatch, flaws: pa.Stri
 def _finish(task: Task, live: Live) -> list[tuple[str, str, bytes]]:
     """Makes results and state durable, and gives what the driver commits and publishes."""
     answer: list[tuple[str, str, bytes]] = []
-    outbox: Bundle = live.checkpoint.bundle("outbox", task.epoch, task.replica)
+    outbox: Bundle = live.checkpoint.bundle("outbox", task.epoch, task.attempt)
     found: list[tuple[str, pa.Table]] = []
     arrivals: dict[str, list[float]] = {}
     for query in live.plan.queries:
