@@ -52,19 +52,23 @@ class Constant:
 
 @dataclass(frozen=True)
 class Poisson:
-    """Exponential times between rows."""
+    """Exponential times between rows, or between groups of rows that come `together` (in one frame of a network)."""
 
     rate: float
     rows: float = inf
     until: float = inf
+    together: int = 1
 
     def __post_init__(self) -> None:
         _check(self.rate, self.rows, "a Poisson arrival process")
+        if self.together < 1:
+            raise ModelError(f"{self.together} rows come together; give at least one")
 
     def times(self, random: Random) -> Iterator[float]:
         moment, number = 0.0, 0
         while number < self.rows:
-            moment += random.expovariate(self.rate)
+            if number % self.together == 0:
+                moment += random.expovariate(self.rate / self.together)
             if moment > self.until:
                 return
             number += 1

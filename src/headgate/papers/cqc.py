@@ -1,0 +1,247 @@
+"""The experiments of seed 004 (CQC): 21 queries in three classes under RR, HR and CQC, rerun.
+
+Workloads, rates and sizes are the paper's (Tables 1 and 2). Its queries and their costs are not given: ours are the
+plans that STREAM, on which AQSIOS is built, makes of a selection, a window aggregate and a two-way window join, with
+costs in fixed proportions, scaled together until the processor is loaded as `LOAD` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headgate.outcome import Figures, Outcome, Series
+from headgate.scheduling import Topology
+from headgate.scheduling.cqc import quotas
+from headgate.simulation import Join, Latency, Model, Operator, Poisson, Result, simulate
+
+Floats = NDArray[np.float64]
+
+RATE, TUPLES, BYTES = 1500.0, 10_000, 20
+PERIOD = 1000e-6
+SEEDS = 3
+
+LOAD = 0.99
+# What it takes to go from one operator to another: about 400 cycles of the paper's 1.66 GHz processor.
+SWITCH = 0.25e-6
+# A frame of the 250 kbit/s radio (004's ref. 14) has at most 127 bytes: five tuples of 20 bytes.
+FRAME = 5
+
+# What a row costs, in proportion: to read, to select, to keep in a window, to aggregate, to join, to write.
+SOURCE, SELECT, WINDOW, AGGREGATE, JOIN, OUTPUT = 4.0, 2.0, 3.0, 6.0, 6.0, 2.0
+SELECTIVITIES = (0.25, 0.40, 0.55, 0.70, 0.85, 1.00)
+# "10 time units": at a microsecond a unit no window would ever hold two tuples, so a unit is a millisecond here.
+WINDOW_SECONDS = 0.010
+LOCATIONS = 20
+
+HR, CQC, ALONE = "HR", "CQC", "HR without classes C and N"
+SCHEDULERS: Mapping[str, str] = {
+    "RR": "rr:quantum=inf",
+    HR: "hr:sources=last",
+    CQC: f"cqc:inner=hr(sources=last),k={PERIOD * 1e6:.0f}us",
+    ALONE: "hr:sources=last",
+}
+# A class starves if it gets no result out for this long, while the streams flow (s).
+STARVED = 100 * PERIOD
+PERCENTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.5, 99.9)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A part of Table 2: the class of each selection, aggregate and join, and the priorities of the classes."""
+
+    name: str
+    selections: str
+    aggregates: str
+    joins: str
+    priorities: Mapping[str, float]
+
+
+A = Workload("A", "HHCCNN", "HHHCCCNNN", "HHCCNN", {"H": 6, "C": 3, "N": 1})
+B = Workload("B", "CCNNNN", "CCCCNNNNN", "HHCCNN", {"H": 3, "C": 2, "N": 1})
+C = Workload("C", "CCNNNN", "CCCCNNNNN", "HHCCNN", {"H": 6, "C": 3, "N": 1})
+
+
+@dataclass(frozen=True)
+class Network:
+    """The operators of a workload, and how each is modelled."""
+
+    topology: Topology
+    models: Mapping[str, Model]
+
+    @property
+    def load(self) -> float:
+        """Processor seconds that the tuples of one second need."""
+        rates = [0.0] * len(self.topology.operators)
+        load = 0.0
+        for operator in self.topology.order:
+            edges = [self.topology.edges[e] for e in self.topology.inputs[operator]]
+            coming = [RATE if edge.producer is None else rates[edge.producer] for edge in edges]
+            expected = self.models[self.topology.operators[operator]].expected(coming)
+            rates[operator] = sum(coming) * expected.selectivity
+            load += sum(coming) * expected.cost
+        return load
+
+
+def network(workload: Workload, unit: float, only: str | None = None) -> Network:
+    """The plans of a workload's queries (of one class `only`), a unit of cost taking `unit` seconds."""
+    inputs: dict[str, list[str]] = {}
+    models: dict[str, Model] = {}
+    queries: dict[str, tuple[str, str]] = {}
+
+    def add(name: str, sources: list[str], model: Model) -> str:
+        inputs[name], models[name] = sources, model
+        return name
+
+    def read(stream: str) -> str:
+        return add(f"{stream}, source", [stream], Operator(SOURCE * unit))
+
+    def window(stream: str) -> str:
+        return add(f"{stream}, window", [read(stream)], Operator(WINDOW * unit))
+
+    def selection(query: str, number: int) -> str:
+        # Each class gets selections of low and of high selectivity.
+        share = SELECTIVITIES[(number % 2) * 3 + number // 2]
+        return add(f"{query}, select", [read(query)], Operator(SELECT * unit, share))
+
+    def aggregate(query: str, number: int) -> str:
+        return add(f"{query}, aggregate", [window(query)], Operator(AGGREGATE * unit))
+
+    def join(query: str, number: int) -> str:
+        sides = [window(f"{query} left"), window(f"{query} right")]
+        return add(f"{query}, join", sides, Join(JOIN * unit, 1 / LOCATIONS, window=WINDOW_SECONDS))
+
+    kinds = (
+        ("selection", workload.selections, selection),
+        ("aggregate", workload.aggregates, aggregate),
+        ("join", workload.joins, join),
+    )
+    for kind, classes, plan in kinds:
+        for number, cls in enumerate(classes):
+            if only in (None, cls):
+                query = f"{kind} {number + 1}"
+                queries[query] = (add(f"{query}, output", [plan(query, number)], Operator(OUTPUT * unit)), cls)
+    return Network(Topology.of(inputs, queries=queries, classes=workload.priorities), models)
+
+
+def run(workload: Workload, scheduler: str, seed: int, tuples: int = TUPLES) -> Result:
+    """One run of a workload under a scheduler."""
+    unit = LOAD / network(workload, 1.0).load
+    found = network(workload, unit, "H" if scheduler == ALONE else None)
+    arrivals = {stream: Poisson(RATE, rows=tuples, together=FRAME) for stream in found.topology.streams}
+    return simulate(
+        found.topology, found.models, arrivals, SCHEDULERS[scheduler], switch=SWITCH, bytes=BYTES, seed=seed
+    )
+
+
+def a(seed: int, seeds: int = SEEDS, tuples: int = TUPLES) -> Outcome:
+    """Workload A: all classes have the same queries."""
+    return _outcome(A, "004 Table 2, Figs. 3 and 4", {"H": 9.4}, seed, seeds, tuples)
+
+
+def b(seed: int, seeds: int = SEEDS, tuples: int = TUPLES) -> Outcome:
+    """Workload B: two important joins, most queries unimportant; priorities 3, 2, 1."""
+    return _outcome(B, "004 Table 2, Figs. 3 and 5", {"H": 19.8, "C": 2.5}, seed, seeds, tuples)
+
+
+def c(seed: int, seeds: int = SEEDS, tuples: int = TUPLES) -> Outcome:
+    """Workload C: the queries of B with priorities 6, 3, 1."""
+    return _outcome(C, "004 Table 2, Figs. 3 and 6", {"H": 19.3, "C": 2.5}, seed, seeds, tuples)
+
+
+def _outcome(
+    workload: Workload, source: str, better: Mapping[str, float], seed: int, seeds: int, tuples: int
+) -> Outcome:
+    runs = {
+        name: [run(workload, name, s, tuples) for s in range(seed, seed + (seeds if name in (HR, CQC) else 1))]
+        for name in SCHEDULERS
+    }
+    latencies = {
+        (name, cls): _together([result.latency(cls=cls) for result in found])
+        for name, found in runs.items()
+        for cls in (("H",) if name == ALONE else workload.priorities)
+    }
+    longest = {cls: max(silence(result, cls) for result in runs[CQC]) for cls in workload.priorities}
+    means = {place: latency.mean * 1000 for place, latency in latencies.items()}
+    gains = {cls: f"class {cls}: HR's response time over CQC's" for cls in workload.priorities}
+    told = " and ".join(f"class {cls} at least {times} times" for cls, times in better.items())
+    return Outcome(
+        name=f"cqc-{workload.name.lower()}",
+        source=source,
+        claim=f"workload {workload.name}: CQC answers {told} faster than HR, and no class starves",
+        paper={**{gains[cls]: times for cls, times in better.items()}, "classes that starve": 0},
+        measured={
+            **{gains[cls]: means[HR, cls] / means[CQC, cls] for cls in workload.priorities},
+            "classes that starve": sum(gap > STARVED for gap in longest.values()),
+            "longest time without a result under CQC (ms)": {cls: gap * 1000 for cls, gap in longest.items()},
+            "mean response time (ms)": {f"{name}, class {cls}": mean for (name, cls), mean in means.items()},
+        },
+        rule=_at_least,
+        setup=_setup(workload, seed, seeds, tuples),
+        series=[
+            Series(
+                name,
+                list(PERCENTILES),
+                [latencies[name, cls].percentile(p) * 1000 for p in PERCENTILES],
+                f"response time, class {cls} (ms)",
+            )
+            for cls in workload.priorities
+            for name in SCHEDULERS
+            if (name, cls) in latencies
+        ],
+        axes=("share of results that come within (%)", "response time (ms)"),
+        scales=("linear", "log"),
+    )
+
+
+def silence(result: Result, cls: str) -> float:
+    """The longest time for which a class got no result out while its streams flowed (s)."""
+    times, _ = result.results(cls=cls)
+    last = min(float(moments[-1]) for moments in result.accepted.values())
+    flowing = np.concatenate([[0.0], times[times < last], [last]])
+    return float(np.diff(flowing).max())
+
+
+def _at_least(paper: Figures, ours: Figures) -> bool:
+    gains = [key for key in paper if key != "classes that starve"]
+    return all(ours[key] >= paper[key] for key in gains) and ours["classes that starve"] == 0
+
+
+def _together(latencies: Sequence[Latency]) -> Latency:
+    return Latency(np.concatenate([x.seconds for x in latencies]), np.concatenate([x.rows for x in latencies]))
+
+
+def _setup(workload: Workload, seed: int, seeds: int, tuples: int) -> Figures:
+    unit = LOAD / network(workload, 1.0).load
+    costs = {
+        "source": SOURCE,
+        "select": SELECT,
+        "window": WINDOW,
+        "aggregate": AGGREGATE,
+        "join": JOIN,
+        "output": OUTPUT,
+    }
+    slices = quotas(list(workload.priorities.values()), PERIOD)
+    return {
+        "seed": seed,
+        "seeds": {HR: seeds, CQC: seeds, "RR": 1, ALONE: 1},
+        "schedulers": dict(SCHEDULERS),
+        "classes": {"selections": workload.selections, "aggregates": workload.aggregates, "joins": workload.joins},
+        "priorities": dict(workload.priorities),
+        "k (s)": PERIOD,
+        "time slices (s)": dict(zip(workload.priorities, slices, strict=True)),
+        "load": LOAD,
+        "cost of a row (s)": {name: cost * unit for name, cost in costs.items()},
+        "cost of going to another operator (s)": SWITCH,
+        "selectivities of the selections": list(SELECTIVITIES),
+        "window of aggregates and joins (s)": WINDOW_SECONDS,
+        "join, share of pairs that match": 1 / LOCATIONS,
+        "arrivals": f"Poisson frames of {FRAME} tuples on each of 27 streams",
+        "rate (tuples/s a stream)": RATE,
+        "tuples a stream": tuples,
+        "bytes of a tuple": BYTES,
+        "starved after (s)": STARVED,
+    }
