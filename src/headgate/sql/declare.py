@@ -147,7 +147,7 @@ def declare_spec(options: tuple[st.Option, ...], script: Script) -> Spec:
 
 def _positive_duration(option: st.Option, script: Script) -> int:
     try:
-        size = duration(option.value)
+        size = duration(option.value, short=True)
     except BadDuration as problem:
         raise script.error(str(problem), option.value_at) from None
     if size <= 0:

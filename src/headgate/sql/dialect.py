@@ -344,6 +344,7 @@ class Headgate(Spark):
 
     class Tokenizer(Spark.Tokenizer):
         KEYWORDS = {k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if k != "WINDOW"}  # noqa: RUF012
+        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012 - Spark 4 reads 'it''s' as it's
 
     Parser = HeadgateParser
 

@@ -6,7 +6,6 @@ import re
 from decimal import Decimal, InvalidOperation
 
 _UNITS = {
-    "nanosecond": Decimal("0.001"),
     "microsecond": Decimal(1),
     "millisecond": Decimal(1_000),
     "second": Decimal(1_000_000),
@@ -15,7 +14,7 @@ _UNITS = {
     "day": Decimal(86_400_000_000),
     "week": Decimal(7 * 86_400_000_000),
 }
-_SHORT = {"ms": "millisecond", "us": "microsecond", "ns": "nanosecond", "s": "second", "sec": "second", "min": "minute"}
+_SHORT = {"ms": "millisecond", "us": "microsecond", "s": "second", "min": "minute", "h": "hour"}
 _CALENDAR = {"month", "year", "quarter"}
 _PART = re.compile(r"\s*([+-]?\s*\d*\.?\d+)\s*([a-zA-Z]+)\s*")
 _FIELDS = ("day", "hour", "minute", "second")
@@ -25,14 +24,14 @@ class BadDuration(ValueError):
     """A text that is not a duration; the message says why and what one looks like."""
 
 
-def unit(word: str) -> Decimal:
-    """How many microseconds a unit has, singular or plural.
+def unit(word: str, short: bool = False) -> Decimal:
+    """How many microseconds a unit has, singular or plural; `short` also takes ms, s, min.
 
-    >>> unit("Seconds")
-    Decimal('1000000')
+    >>> unit("Seconds"), unit("ms", short=True)
+    (Decimal('1000000'), Decimal('1000'))
     """
     name = word.lower()
-    name = _SHORT.get(name, name)
+    name = _SHORT.get(name, name) if short else name
     name = name if name in _UNITS or name in _CALENDAR else name.removesuffix("s")
     if name in _CALENDAR:
         raise BadDuration(f"{word} has no fixed length; write days, for example '30 days'")
@@ -41,10 +40,10 @@ def unit(word: str) -> Decimal:
     return _UNITS[name]
 
 
-def duration(text: str) -> int:
-    """The microseconds of a duration of one or more numbers with units.
+def duration(text: str, short: bool = False) -> int:
+    """The microseconds of a duration of one or more numbers with units, as Spark takes them; `short` as in `unit`.
 
-    >>> duration("1 hour 30 minutes"), duration("interval 500 ms")
+    >>> duration("1 hour 30 minutes"), duration("500 ms", short=True)
     (5400000000, 500000)
     """
     rest = re.sub(r"^\s*interval\s+", "", text, flags=re.IGNORECASE)
@@ -53,7 +52,7 @@ def duration(text: str) -> int:
         part = _PART.match(rest, at)
         if part is None:
             raise BadDuration(f"'{text}' is not a duration; write for example '10 seconds'")
-        total += Decimal(part[1].replace(" ", "")) * unit(part[2])
+        total += Decimal(part[1].replace(" ", "")) * unit(part[2], short)
         at = part.end()
     if not rest.strip():
         raise BadDuration("a duration is empty; write for example '10 seconds'")

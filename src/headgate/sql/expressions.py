@@ -81,6 +81,7 @@ class Scope:
     relation: Relation
     aliases: dict[str, Expr] = field(default_factory=dict)
     windows: dict[str, Expr] = field(default_factory=dict)
+    aliases_first: bool = False
 
     def columns(self, qualifier: str | None, name: str) -> list[Output]:
         return [
@@ -230,6 +231,8 @@ class ExpressionBinder:
         for arg in args:
             if isinstance(arg, (exp.Alias, exp.PropertyEQ, exp.Kwarg)):
                 raise self.error(f"{name} takes no named arguments", arg)
+        if name in ("ltrim", "rtrim") and len(args) == 2:
+            args.reverse()  # Spark writes ltrim(characters, text)
         return self.call(name, args, node)
 
     def _struct(self, args: list[exp.Expr], node: exp.Expr) -> Expr:
@@ -296,6 +299,8 @@ class ExpressionBinder:
     def name(self, parts: list[exp.Expr], node: exp.Expr) -> Expr:
         """What a dotted name means: a column (perhaps of a named FROM item), then members of structs."""
         names = [p.name for p in parts]
+        if self.scope.aliases_first and names[0].lower() in self.scope.aliases:
+            return self._members(self.scope.aliases[names[0].lower()], parts[1:])
         if len(names) > 1 and self.scope.has_item(names[0]):
             found = self.scope.columns(names[0], names[1])
             if found:
@@ -496,10 +501,19 @@ class ExpressionBinder:
 
     def _bind_extract(self, node: exp.Extract) -> Expr:
         part = node.name.lower()
-        name = _PARTS.get(part) or _PARTS.get(part.removesuffix("s"))
+        part = part if part in _PARTS else part.removesuffix("s")
+        name = _PARTS.get(part)
         if name is None:
             raise self.error(f"cannot extract {node.name}{closest(part, _PARTS)}", node)
-        return self.call(name, [node.expression], node)
+        if name != "date_part":
+            return self.call(name, [node.expression], node)
+        value = self.bind(node.expression)
+        if not (t.is_time(value.type) or value.type == t.DATE):
+            message = f"EXTRACT takes a DATE or a TIMESTAMP, not {t.sql_name(value.type)}"
+            raise self.error(message, node.expression)
+        # Seconds have a fraction here; the function second() has not.
+        type_ = pa.decimal128(8, 6) if part == "second" else t.INT
+        return catalyst(self, Call(type_, name, (Literal(t.STRING, part.upper()), value)), node)
 
     def _bind_trim(self, node: exp.Trim) -> Expr:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
@@ -531,5 +545,7 @@ _PARTS = {
     "doy": "dayofyear",
     "hour": "hour",
     "minute": "minute",
-    "second": "second",
+    "second": "date_part",
+    "yearofweek": "date_part",
+    "dayofweek_iso": "date_part",
 }

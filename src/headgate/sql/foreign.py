@@ -38,6 +38,7 @@ _INFIX = {
     "bitor": "|",
     "bitxor": "^",
 }
+_TRIM = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}
 _PREFIX = {"not": "NOT ", "negative": "-", "bitnot": "~"}
 _SUFFIX = {
     "is_null": " IS NULL",
@@ -91,6 +92,10 @@ def spark_text(expr: Expr, name_of: Callable[[Column], str]) -> str:
         raise NotSpark(expr.text)
     args = [spark_text(arg, name_of) for arg in expr.args]
     name = expr.name
+    if name in _TRIM and len(args) == 2:
+        return f"TRIM({_TRIM[name]} {args[1]} FROM {args[0]})"
+    if name in ("like", "ilike") and len(args) == 3:
+        return f"({args[0]} {_INFIX[name]} {args[1]} ESCAPE {args[2]})"
     if name in _INFIX and len(args) >= 2:
         return "(" + f" {_INFIX[name]} ".join(args) + ")"
     if name in _PREFIX:
@@ -108,7 +113,7 @@ def spark_text(expr: Expr, name_of: Callable[[Column], str]) -> str:
         return f"{args[0]}.{quoted(expr.option)}"
     if name == "element":
         return f"{args[0]}[{args[1]}]"
-    if name in ("python", "window", "session_window", "rows_window"):
+    if name in ("python", "window", "session_window", "rows_window", "window_time"):
         raise NotSpark("a Python function" if name == "python" else f"{name}()")
     return f"{name}({', '.join(args)})"
 

@@ -50,6 +50,8 @@ class Grouped:
             if place is not None:
                 return Column(e.type, place)
             if isinstance(e, Column):
+                if e.index < 0:  # a rank over the aggregate
+                    return e
                 if e.index >= _PENDING:
                     return Column(e.type, self._first_call + e.index - _PENDING)
                 raise _NotGrouped
@@ -213,7 +215,7 @@ class GroupBinder:
             bound: Expr = bind(node)  # type: ignore[operator]
         finally:
             binder.aggregate, binder.clause = outer, clause
-        if any(isinstance(e, Column) and e.index >= _PENDING for e in bound.walk()):
+        if any(isinstance(e, Column) and not 0 <= e.index < _PENDING for e in bound.walk()):
             raise binder.error("an aggregate cannot stand inside another; compute the inner one in a subquery", node)
         if any(is_grouping(e) and isinstance(e, Call) and e.name != "window" for e in bound.walk()):
             raise binder.error("a session or row window cannot be aggregated", node)

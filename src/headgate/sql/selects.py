@@ -23,7 +23,7 @@ from headgate.sql.titles import title
 from headgate.sql.windows import as_window, is_grouping
 
 _RANKINGS = ("row_number", "rank", "dense_rank")
-_RANK = 2_000_000  # stands for the rank until it is known where it comes out
+_RANK = -1  # stands for the rank until it is known where it comes out
 _TOP = "keep the first rows of each window by row_number() OVER (PARTITION BY window ORDER BY …) in a subquery"
 _CLAUSES = {
     "laterals": "LATERAL VIEW is not supported; compute the rows before they enter the stream",
@@ -114,7 +114,9 @@ class SelectBinder:
             inside = node.args.get(clause)
             if inside:
                 first = inside[0] if isinstance(inside, list) else inside
-                raise self.error(message, first if isinstance(first, exp.Expr) else node)
+                # A hint is parsed on its own, so its positions are not the script's.
+                placed = isinstance(first, exp.Expr) and clause != "hint"
+                raise self.error(message, first if placed else node)
 
     def check_stream(self, relation: Relation, node: exp.Expr) -> None:
         """Refuses a static table where a stream is needed."""
@@ -320,6 +322,7 @@ class _SelectBlock:
         having: Expr | None = None
         if having_node is not None:
             binder.clause = "HAVING"
+            binder.scope.aliases_first = True
             having = binder.condition(having_node)
         grouped = group.build(having, having_node)
         self._refuse_windows(grouped, items)

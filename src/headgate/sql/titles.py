@@ -29,14 +29,18 @@ _OPERATORS: dict[type[exp.Expr], str] = {
 def title(node: exp.Expr) -> str:
     """The name that Spark gives an expression, for the forms that people leave unnamed.
 
-    >>> from headgate.sql.dialect import Headgate
-    >>> [title(e) for e in Headgate().parse_one("SELECT a.b, count(*), x + 1, window(ts, '1 s')").expressions]
+    >>> from headgate.sql.dialect import parse_select
+    >>> from headgate.sql.errors import Script
+    >>> select = parse_select(Script("SELECT a.b, count(*), x + 1, window(ts, '1 second')", ""))
+    >>> [title(e) for e in select.expressions]
     ['b', 'count(1)', '(x + 1)', 'window']
     """
     if isinstance(node, (exp.Column, exp.Dot)):
         return str(node.name or node.expression.name)
     if isinstance(node, exp.Anonymous) and node.name.lower() in ("window", "session_window", "rows_window"):
         return str(node.name.lower())
+    if isinstance(node, exp.Cast) and isinstance(node.this, (exp.Column, exp.Dot)):
+        return title(node.this)
     return _text(node)
 
 
@@ -60,6 +64,14 @@ def _text(node: exp.Expr) -> str:
         return f"CAST({_text(node.this)} AS {node.args['to'].sql(dialect='spark')})"
     if isinstance(node, exp.Neg):
         return f"(- {_text(node.this)})"
+    if isinstance(node, exp.Filter):
+        return f"{_text(node.this)} FILTER (WHERE {_text(node.expression.this)})"
+    if isinstance(node, exp.Is):
+        return f"({_text(node.this)} IS {_text(node.expression)})"
+    if isinstance(node, exp.Not) and isinstance(node.this, exp.Is):
+        return f"({_text(node.this.this)} IS NOT {_text(node.this.expression)})"
+    if isinstance(node, exp.IgnoreNulls):
+        return _text(node.this)
     if isinstance(node, exp.Not):
         return f"(NOT {_text(node.this)})"
     return str(node.sql(dialect="spark", comments=False))

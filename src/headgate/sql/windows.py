@@ -88,9 +88,8 @@ def _check(binder: ExpressionBinder, args: list[exp.Expr], length: int, slide: i
 
 
 def _duration(binder: ExpressionBinder, node: exp.Expr) -> int:
-    if isinstance(node, exp.Interval):
-        bound = binder.bind(node)
-        return int(bound.value.total_seconds() * 1_000_000)  # type: ignore[attr-defined]
+    if isinstance(node, exp.Literal) and node.this.isdigit() and not node.is_string:
+        return int(node.this)  # microseconds, as in Spark
     if not (isinstance(node, exp.Literal) and node.is_string):
         raise binder.error("a window's length is a constant such as '10 seconds'", node)
     try:
