@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +38,20 @@ class Crash(BaseException):
 
 
 class Handler(fs.FileSystemHandler):
-    """Passes everything to the local file system and dies at the operation of a given number."""
+    """Passes everything to the local file system and dies at the operation of a given number:
+    before it, after it, or with a half-written file."""
 
-    def __init__(self, at: int | None, torn: bool) -> None:
+    def __init__(self, at: int | None, how: str) -> None:
         self._inner = fs.LocalFileSystem()
         self._at = at
-        self._torn = torn
+        self._how = how
         self.count = 0
 
-    def _step(self) -> None:
+    def _step(self, operation: Callable[[], None]) -> None:
         self.count += 1
+        if self.count == self._at and self._how != "after":
+            raise Crash
+        operation()
         if self.count == self._at:
             raise Crash
 
@@ -76,12 +80,10 @@ class Handler(fs.FileSystemHandler):
         raise AssertionError("never")
 
     def delete_file(self, path: str) -> None:
-        self._step()
-        self._inner.delete_file(path)
+        self._step(lambda: self._inner.delete_file(path))
 
     def move(self, src: str, dest: str) -> None:
-        self._step()
-        self._inner.move(src, dest)
+        self._step(lambda: self._inner.move(src, dest))
 
     def copy_file(self, src: str, dest: str) -> None:
         self._inner.copy_file(src, dest)
@@ -95,7 +97,7 @@ class Handler(fs.FileSystemHandler):
     def open_output_stream(self, path: str, metadata: Any) -> Any:
         self.count += 1
         if self.count == self._at:
-            if self._torn:
+            if self._how == "torn":
                 Path(path).write_bytes(b"half")
             raise Crash
         return self._inner.open_output_stream(path)
@@ -119,7 +121,7 @@ def _batch(number: int) -> pa.Table:
 @pytest.fixture
 def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Handler]]:
     """The handler that is in force: the newest in the list. Driver and worker see the same faults."""
-    handlers: list[Handler] = [Handler(None, False)]
+    handlers: list[Handler] = [Handler(None, "")]
     made = Checkpoint
 
     def faulty(uri: str) -> Checkpoint:
@@ -202,16 +204,16 @@ def test_without_a_crash(tmp_path: Path, files: list[Handler]) -> None:
     _check(tmp_path)
 
 
-@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize("how", ["before", "torn", "after"])
 @pytest.mark.parametrize("worker_lives", [False, True])
-def test_a_crash_at_every_file_operation(tmp_path: Path, files: list[Handler], torn: bool, worker_lives: bool) -> None:
+def test_a_crash_at_every_file_operation(tmp_path: Path, files: list[Handler], how: str, worker_lives: bool) -> None:
     counting = files[-1]
     _life(tmp_path / "count", counting, 0)
     forget_networks()
     assert counting.count > 30
     for at in range(1, counting.count + 1):
         root = tmp_path / str(at)
-        files.append(Handler(at, torn))
+        files.append(Handler(at, how))
         with pytest.raises(Crash):
             _life(root, files[-1], 0)
         if not worker_lives:
@@ -219,7 +221,7 @@ def test_a_crash_at_every_file_operation(tmp_path: Path, files: list[Handler], t
         newest = Checkpoint(str(root / "ck")).newest()
         # Spark's own log of batches may be one behind ours, never ahead: it gives the last batch once more.
         done = 0 if newest is None else max(newest.lanes.get("main", -1), 0)
-        files.append(Handler(None, False))
+        files.append(Handler(None, ""))
         _life(root, files[-1], done)
         _check(root)
         forget_networks()
