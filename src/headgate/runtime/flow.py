@@ -31,6 +31,11 @@ class Flow:
     def run(self, stage: Stage, port: int, item: Batch | int, rows: int) -> None:
         """Takes one batch of so many selected rows, or a watermark, in at a port."""
         clock, emitted = self._clock, self.emitted
+        if rows == 0 and stage.passes is not None and not stage.passes[0] and not stage.failed:
+            # A mark that changes nothing in this unit.
+            if stage.passes[1]:
+                emitted.append((stage, item, stage.passes[1], ()))
+            return
         # What comes last is taken first: consumers are put on in reverse, so each batch is through before the next.
         todo: list[tuple[Stage, int, Batch | int, int]] = [(stage, port, item, rows)]
         # One clock reading between operators: what carries out a selection is part of the operator that made it.

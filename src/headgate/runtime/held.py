@@ -18,7 +18,8 @@ class Held:
     """A batch in waiting. Everything but `rows` stays in memory; `rows` may be in a part of the store instead.
 
     `cls` is the highest class (lowest number) that reads it, `order` counts batches as they came: together they say
-    how soon it will be needed. All fields belong to `Memory` and change under the network's lock.
+    how soon it will be needed. `bytes` is what it takes by itself, `size` what it keeps alive. All fields belong to
+    `Memory` and change under the network's lock.
     """
 
     __slots__ = (
@@ -35,6 +36,7 @@ class Held:
         "readers",
         "roots",
         "rows",
+        "size",
         "tracked",
         "watermark",
     )
@@ -49,6 +51,7 @@ class Held:
         self.cls = cls
         self.order = 0
         self.bytes = 0
+        self.size = 0
         self.memo = 0
         self.pins = 0
         self.tracked = False
@@ -67,7 +70,7 @@ class Held:
         held.count = described["rows"]
         held.readers = 0
         held.cls = OUTBOX
-        held.order = held.bytes = held.memo = held.pins = 0
+        held.order = held.bytes = held.size = held.memo = held.pins = 0
         held.tracked = True
         held.roots = None
         held.part, held.index = described["part"], described["index"]

@@ -13,6 +13,7 @@ from headgate.runtime.gate import Gate
 from headgate.runtime.held import OUTBOX, Held
 from headgate.runtime.limits import Limits
 from headgate.runtime.memory import Memory
+from headgate.runtime.outbox import Outbox
 from headgate.runtime.queue import EdgeQueue, Mark, Piece
 from headgate.runtime.stage import Stage
 from headgate.runtime.wiring import Wiring
@@ -53,9 +54,7 @@ class LiveUnit:
 
     def train(self, seconds: float) -> float:
         """How many rows fit into a time."""
-        if self.cost:
-            return max(1.0, seconds / self.cost)
-        return FIRST if seconds < inf else inf
+        return max(1.0, seconds / self.cost) if self.cost else FIRST
 
     def measured(self, rows: int, seconds: float) -> None:
         """Learns the cost of a row, less what a call costs in any case, so that small trains do not look dear."""
@@ -104,8 +103,11 @@ class Loop:
         self.stream_width: dict[int, float] = {}
         self._waiting = 0
         self._seen = clock()
+        self._consumers = [wiring.stages[edge.consumer] for edge in wiring.topology.edges]
+        state = self.view.queues
         for edge, queue in enumerate(wiring.queues):
-            self._show(edge, queue)
+            state.rows[edge], state.oldest[edge] = queue.waiting, queue.oldest
+            state.bytes[edge] = sum(item.held.size for item in queue if isinstance(item, Piece))
             self._waiting += queue.waiting
 
     # Rows in and out of queues: under the lock ----------------------------------------------------------
@@ -167,35 +169,34 @@ class Loop:
         queue, state = self.wiring.queues[edge], self.view.queues
         empty = not queue
         queue.put(held)
-        self._waiting += held.count
-        state.rows[edge] += held.count
-        state.bytes[edge] += held.bytes
+        count = held.count
+        self._waiting += count
+        state.rows[edge] += count
+        state.bytes[edge] += held.size
+        self._consumers[edge].came += count
         if empty:
             state.oldest[edge] = held.arrival.first
-        self.wiring.stages[self.view.topology.edges[edge].consumer].came += held.count
-        self.scheduler.arrived(edge, empty)
-        if empty:
+            self.scheduler.arrived(edge, True)
             self._gate.work.notify()
+        else:
+            self.scheduler.arrived(edge, False)
 
     def _take(self, entry: Entry, rows: float) -> list[Piece | Mark]:
-        before = entry.queue.waiting
-        train = entry.queue.take(rows)
-        self._waiting -= before - entry.queue.waiting
-        self._show(entry.edge, entry.queue)
-        return train
-
-    def _show(self, edge: int, queue: EdgeQueue) -> None:
-        """Lets the policies see a queue as it is now."""
-        state = self.view.queues
-        had = state.rows[edge]
-        waiting = state.rows[edge] = queue.waiting
-        state.bytes[edge] = state.bytes[edge] * waiting / had if had else 0.0
+        queue, edge, state = entry.queue, entry.edge, self.view.queues
+        train = queue.take(rows)
+        for item in train:
+            if isinstance(item, Piece):
+                item.held.pins += 1
+        had, left = state.rows[edge], queue.waiting
+        self._waiting -= int(had) - left
+        state.rows[edge] = left
+        state.bytes[edge] = state.bytes[edge] * left / had if left else 0.0
         state.oldest[edge] = queue.oldest
+        return train
 
     def deliver(self, flow: Flow, since: float) -> None:
         """Puts what left a unit into queues and outboxes."""
         memory = self._memory
-        now = self._clock()
         for stage, item, edges, outboxes in flow.emitted:
             if not isinstance(item, Batch):
                 self.feed_mark(edges, item, since)
@@ -205,16 +206,20 @@ class Loop:
                 memory.admit(held, stage.tracked)
                 for edge in edges:
                     self._put(edge, held)
-            for outbox in outboxes:
-                result = Held(outbox.shaped(item), 1, OUTBOX)
-                memory.admit(result, True)
-                outbox.put(result, now)
-                performance = self.view.performance
-                performance.results += result.count
-                performance.delay += now * item.arrival.count - item.arrival.total
+            if outboxes:
+                self._publish(item, outboxes)
         flow.emitted.clear()
         if memory.over:
             memory.relieve()
+
+    def _publish(self, batch: Batch, outboxes: Sequence[Outbox]) -> None:
+        now, performance = self._clock(), self.view.performance
+        for outbox in outboxes:
+            result = Held(outbox.shaped(batch), 1, OUTBOX)
+            self._memory.admit(result, True)
+            outbox.put(result, now)
+            performance.results += result.count
+            performance.delay += now * batch.arrival.count - batch.arrival.total
 
     # The loop -------------------------------------------------------------------------------------------
 
@@ -243,62 +248,78 @@ class Loop:
     def complete(self, begun: Begun, flow: Flow, until: float = inf) -> None:
         """Runs what was granted. Called without the lock."""
         grant, unit, began = begun
-        rows = self._run(unit, grant, flow, began, until)
+        rows, now = self._run(unit, grant, flow, began, until)
         with self._lock:
-            now = self._clock()
             self._finish(grant, unit, flow, now, now - began, rows)
             self._gate.leave(id(flow))
 
-    def _run(self, unit: LiveUnit, grant: Grant, flow: Flow, began: float, until: float) -> int:
-        """Takes trains from the unit's queues, oldest first, until the grant is used up; gives the rows taken."""
+    def _run(self, unit: LiveUnit, grant: Grant, flow: Flow, began: float, until: float) -> tuple[int, float]:
+        """Takes trains from the unit's queues, oldest first, until the grant is used up; gives the rows and the end."""
         deadline = min(began + min(grant.seconds, self._limits.grant), until)
         entries = unit.entries
-        left = min(grant.rows, sum([entry.queue.waiting for entry in entries]))
+        single = entries[0] if len(entries) == 1 else None
+        # Rows that come while it runs wait for the next grant.
+        left = min(grant.rows, single.queue.rows if single else sum([entry.queue.rows for entry in entries]))
         taken = 0
         now = began
-        while left > 0:
-            entry = entries[0] if len(entries) == 1 else min(entries, key=_age)
+        while True:
+            entry = single or min(entries, key=_age)
             with self._lock:
                 train = self._take(entry, min(left, unit.train(deadline - now)))
             if not train:
                 break
-            rows = 0
-            for item in train:
-                rows += self._pass(entry, item, flow)
+            rows = self._pass(entry, train, flow)
             taken += rows
-            left -= rows or 1
+            left -= rows
             then, now = now, self._clock()
             unit.measured(rows, now - then)
-            if now >= deadline:
+            if left <= 0 or now >= deadline:
                 break
-        return taken
+        return taken, now
 
-    def _pass(self, entry: Entry, item: Piece | Mark, flow: Flow) -> int:
-        """Takes one piece or mark through the unit and delivers what comes out; gives its rows."""
-        if isinstance(item, Mark):
-            flow.run(entry.stage, entry.port, item.watermark, 0)
+    def _pass(self, entry: Entry, train: Sequence[Piece | Mark], flow: Flow) -> int:
+        """Takes a train through the unit and delivers what comes out of each batch; gives its rows."""
+        stage, port = entry.stage, entry.port
+        since = 0.0
+        rows = 0
+        done: Piece | None = None
+        for item in train:
+            if isinstance(item, Mark):
+                since = item.since
+                flow.run(stage, port, item.watermark, 0)
+                continue
+            if done is not None:
+                self._through(done, flow, since)
+            done, since = item, item.held.arrival.first
+            size = item.stop - item.start
+            flow.run(stage, port, self._batch(item, size), size)
+            rows += size
+        self._through(done, flow, since)
+        return rows
+
+    def _batch(self, piece: Piece, size: int) -> Batch:
+        """The rows of a piece, brought back if they were spilled."""
+        held = piece.held
+        computed, rows = held.computed, held.rows
+        if rows is None:
             with self._lock:
-                self.deliver(flow, item.since)
-            return 0
-        held, memory = item.held, self._memory
-        with self._lock:
-            held.pins += 1
-            rows = memory.rows(held)
-            computed = held.computed
-        size = item.stop - item.start
+                rows = self._memory.rows(held)
+                computed = held.computed
         if size == held.count:
-            batch = Batch(rows, held.arrival, held.watermark, None, computed)
-        else:
-            batch = Batch(rows.slice(item.start, size), part_of(held.arrival, size), held.watermark)
-        del rows
-        flow.run(entry.stage, entry.port, batch, size)
+            return Batch(rows, held.arrival, held.watermark, None, computed)
+        return Batch(rows.slice(piece.start, size), part_of(held.arrival, size), held.watermark)
+
+    def _through(self, piece: Piece | None, flow: Flow, since: float) -> None:
+        """A batch is through the unit: what came out is delivered, and it is let go."""
         with self._lock:
-            held.pins -= 1
-            if item.last:
-                memory.release(held)
-            memory.grown(held)
-            self.deliver(flow, held.arrival.first)
-        return size
+            if piece is not None:
+                held = piece.held
+                held.pins -= 1
+                if piece.last:
+                    self._memory.release(held)
+                if held.readers:
+                    self._memory.grown(held)
+            self.deliver(flow, since)
 
     def _finish(self, grant: Grant, unit: LiveUnit, flow: Flow, now: float, elapsed: float, rows: int) -> None:
         unit.grants += 1
@@ -306,7 +327,6 @@ class Loop:
         unit.seconds += elapsed
         unit.slowest = max(unit.slowest, elapsed)
         self.grants += 1
-        self._elapse(now)
         self.scheduler.finished(grant.unit, now, elapsed, rows, flow.rows_out)
         flow.rows_out = 0
 

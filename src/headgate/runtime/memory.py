@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable
+from itertools import islice
 from threading import Lock
 
 import pyarrow as pa
@@ -91,32 +92,34 @@ class Memory:
     def grown(self, held: Held) -> None:
         """Counts what was computed on its rows and is kept for other readers."""
         computed = held.computed
-        if held.rows is None or held.readers == 0 or len(computed) == held.memo:
+        if held.rows is None or len(computed) == held.memo:
             return
+        # What was added last comes first: only that is new.
+        added = islice(reversed(computed.values()), len(computed) - held.memo)
+        size = sum([int(value.get_total_buffer_size()) for value in added if isinstance(value, pa.Array)])
         held.memo = len(computed)
-        # A value that is a column itself, or part of one, would be counted twice: what is new is all that counts.
-        size = sum(int(value.get_total_buffer_size()) for value in list(computed.values()))
-        self.bytes += size - (held.bytes - self._plain(held))
-        held.bytes = self._plain(held) + size
-
-    def _plain(self, held: Held) -> int:
-        assert held.rows is not None
-        return 0 if held.tracked else int(held.rows.get_total_buffer_size())
+        held.bytes += size
+        self.bytes += size
 
     def _count(self, held: Held) -> None:
         rows = held.rows
         assert rows is not None
         if held.tracked:
             held.roots = roots_of(rows)
+            held.bytes = 0
+            held.size = 0
             known = self._roots
             for root in held.roots:
+                held.size += root[1]
                 readers = known.get(root, 0)
                 known[root] = readers + 1
                 if not readers:
                     self.bytes += root[1]
-        held.bytes = self._plain(held)
-        self.bytes += held.bytes
-        self.peak = max(self.peak, self.bytes)
+        else:
+            held.bytes = held.size = int(rows.get_total_buffer_size())
+            self.bytes += held.bytes
+        if self.bytes > self.peak:
+            self.peak = self.bytes
         self._resident[held.order] = held
 
     def _uncount(self, held: Held) -> None:
@@ -164,7 +167,7 @@ class Memory:
             if held.pins or held.order in self._leaving or held.rows is None:
                 continue
             chosen.append(held)
-            need -= held.bytes if held.roots is None else held.bytes + sum(size for _, size in held.roots)
+            need -= held.size
         if not chosen:
             return 0
         self._leaving.update(held.order for held in chosen)
@@ -201,7 +204,7 @@ class Memory:
             store.write(key, [rows for rows in batches if rows is not None])
         finally:
             self._lock.acquire()
-        self.spilled_bytes += sum(held.bytes for held in group)
+        self.spilled_bytes += sum(held.size for held in group)
         # Some may have been read to their end meanwhile; the part counts only those that still have readers.
         self.written(group, key)
 
@@ -235,11 +238,8 @@ class Memory:
             held.rows = rows
             self._count(held)
             self.read_batches += 1
-            held.pins += 1
-            try:
-                self.relieve()
-            finally:
-                held.pins -= 1
+            # Whoever asks for the rows has pinned them, or takes them out: they do not go at once.
+            self.relieve()
         return rows
 
     def batch(self, held: Held) -> Batch:

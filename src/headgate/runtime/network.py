@@ -227,7 +227,7 @@ class Network:
         flow = self._flow
         while self._loop.turn(flow, until):
             self._after(flow)
-            if self._clock() >= until:
+            if until < inf and self._clock() >= until:
                 break
 
     @property
