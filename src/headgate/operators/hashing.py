@@ -48,7 +48,7 @@ def _column(column: pa.Array) -> Hashes:
 def _values(column: pa.Array) -> Hashes:
     type_ = column.type
     if pa.types.is_boolean(type_):
-        return pc.fill_null(column, False).cast(pa.uint8()).to_numpy().astype(np.uint64)
+        return np.asarray(pc.fill_null(column, False).cast(pa.uint8()).to_numpy(), np.uint64)
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
         return _bytes(column)
     width = type_.bit_width // 8

@@ -45,12 +45,7 @@ class Side:
         self._exprs = [time, *keys]
         types = flat_types([k.type for k in keys])
         # Keys that are columns of the row as they are need not be kept twice.
-        self._kept = [
-            k.index
-            if isinstance(k, Column) and not (pa.types.is_nested(k.type) or pa.types.is_floating(k.type))
-            else None
-            for k in keys
-        ]
+        self._kept = [k.index if isinstance(k, Column) and _as_it_is(k.type) else None for k in keys]
         self._plain = None not in self._kept
         places = [k for k in self._kept if k is not None] if self._plain else range(width, width + len(types))
         self.matcher = Matcher(types, places, nulls_equal=False)
@@ -98,3 +93,8 @@ class Side:
         """The columns of some rows of a run, without the keys that are kept beside them."""
         at = pa.array(rows)
         return [table.column(i).chunk(0).take(at) for i in range(self._width)]
+
+
+def _as_it_is(type_: pa.DataType) -> bool:
+    """Whether a column of a type is its own flat key."""
+    return not (pa.types.is_nested(type_) or pa.types.is_floating(type_) or pa.types.is_null(type_))

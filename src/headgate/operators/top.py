@@ -170,7 +170,7 @@ class LiveTop:
 
 def _places(column: pa.Array, term: Order) -> Ints:
     """The place of each value in the order of one term: equal values have equal places."""
-    places = pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    places = np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy(), np.int64)
     if term.descending:
         places = -places
     if column.null_count:

@@ -32,7 +32,7 @@ class Moments:
         self.types = (pa.int64(),) + (pa.float64(),) * self._degree
 
     def partial(self, inputs: Sequence[pa.Array], groups: Groups) -> Rounds:
-        values = inputs[0].cast(pa.float64())
+        values = inputs[0].cast(pa.float64(), safe=False)
         counts, sums = yield [count(values), total(values)]
         mean = _ratio(sums, counts)
         away = pc.subtract(values, groups.spread(pa.array(mean)))
@@ -41,7 +41,7 @@ class Moments:
 
     def merge(self, state: Sequence[pa.Array], groups: Groups) -> Rounds:
         n, means = state[0], state[1]
-        weighted = pc.multiply(pc.cast(n, pa.float64()), means)
+        weighted = pc.multiply(n.cast(pa.float64(), safe=False), means)
         counts, sums = yield [total(n), total(weighted)]
         mean = _ratio(sums, counts)
         weight = n.to_numpy().astype(np.float64)
@@ -87,7 +87,7 @@ class CoMoments:
     def partial(self, inputs: Sequence[pa.Array], groups: Groups) -> Rounds:
         both = pc.and_(pc.is_valid(inputs[0]), pc.is_valid(inputs[1]))
         nothing = pa.scalar(None, pa.float64())
-        x, y = (pc.if_else(both, values.cast(pa.float64()), nothing) for values in inputs)
+        x, y = (pc.if_else(both, values.cast(pa.float64(), safe=False), nothing) for values in inputs)
         counts, sum_x, sum_y = yield [count(x), total(x), total(y)]
         mean_x, mean_y = _ratio(sum_x, counts), _ratio(sum_y, counts)
         dx = pc.subtract(x, groups.spread(pa.array(mean_x)))
@@ -97,7 +97,7 @@ class CoMoments:
 
     def merge(self, state: Sequence[pa.Array], groups: Groups) -> Rounds:
         n, x, y = state[:3]
-        wide = n.cast(pa.float64())
+        wide = n.cast(pa.float64(), safe=False)
         counts, sum_x, sum_y = yield [total(n), total(pc.multiply(wide, x)), total(pc.multiply(wide, y))]
         mean_x, mean_y = _ratio(sum_x, counts), _ratio(sum_y, counts)
         weight = wide.to_numpy()

@@ -71,7 +71,7 @@ class FloatSum:
         self._result = result
 
     def partial(self, inputs: Sequence[pa.Array], groups: Groups) -> Rounds:
-        return (yield [total(inputs[0].cast(pa.float64()))])
+        return (yield [total(inputs[0].cast(pa.float64(), safe=False))])
 
     def merge(self, state: Sequence[pa.Array], groups: Groups) -> Rounds:
         return (yield [total(state[0])])
@@ -138,7 +138,7 @@ class Average:
     def result(self, state: Sequence[pa.Array]) -> pa.Array:
         counts = state[-1]
         if isinstance(self._inner, FloatSum):
-            return pc.divide(state[0], counts.cast(pa.float64())).cast(self._result)
+            return pc.divide(state[0], counts.cast(pa.float64(), safe=False)).cast(self._result)
         sums = self._inner.result(state[:-1])
         if isinstance(self._inner, IntegerSum):
             return _half_up(sums.cast(pa.int64()), counts).cast(self._result)

@@ -1,0 +1,1 @@
+"""Live operators against brute-force models in plain Python."""
