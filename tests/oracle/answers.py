@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -97,14 +96,12 @@ def same(a: Any, b: Any, within: float = FLOATS) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-def _key(value: Any) -> Any:
-    """Sorts rows of mixed nulls and types; floats by nine digits, so that rounding seldom matters."""
+def _key(value: Any) -> str:
+    """Sorts rows of mixed nulls and types; floats by eight digits, so that rounding seldom matters."""
     if isinstance(value, tuple | list):
-        return tuple(_key(v) for v in value)
+        return "(" + ", ".join(map(_key, value)) + ")"
     if isinstance(value, dict):
-        return tuple((k, _key(v)) for k, v in value.items())
+        return _key(tuple(value.values()))
     if isinstance(value, float):
-        return ("number", "nan" if math.isnan(value) else f"{value:.7e}".replace("-0.0000000e+00", "0.0000000e+00"))
-    if isinstance(value, Decimal):
-        return ("number", str(value))
-    return (type(value).__name__, str(value))
+        return "nan" if math.isnan(value) else f"{value + 0.0:.7e}"
+    return str(value)

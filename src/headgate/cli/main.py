@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from headgate.cli import bench, check, reproduce
+from headgate.cli import bench, check, demo, explain, reproduce, simulate
 from headgate.cli import run as run_command
 from headgate.cli.failures import is_users_fault
 
@@ -26,8 +26,11 @@ app = typer.Typer(
 )
 app.command()(run_command.run)
 app.command()(check.check)
+app.command()(explain.explain)
 app.command()(bench.bench)
+app.command()(demo.demo)
 app.command()(reproduce.reproduce)
+app.command()(simulate.simulate)
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,133 @@
+"""`headgate explain`: the shared graph of a script, its units, costs and turns under a policy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headgate.cli.failures import InputError
+
+if TYPE_CHECKING:
+    from headgate.cli.explanation import Explanation
+
+
+class Format(StrEnum):
+    """What the explanation is written as."""
+
+    text = "text"
+    json = "json"
+    svg = "svg"
+
+
+def explain(
+    script: Annotated[Path, typer.Argument(help="A file of SQL statements.", metavar="SCRIPT")],
+    policy: Annotated[str, typer.Option("--policy", help="The policy whose units are shown.")] = "cqc",
+    format_: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.text,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write it here.", metavar="FILE")] = None,
+) -> None:
+    """Show the shared graph, which queries share what, and the units of a policy."""
+    from headgate.cli.drawing import svg
+    from headgate.cli.explanation import explain as explained
+    from headgate.cli.script import load
+
+    found = explained(load(script), policy)
+    if not found.queries:
+        raise InputError(f"{script}: no query is declared; add CREATE QUERY name AS SELECT …")
+    if format_ is Format.json:
+        written = json.dumps(found.json(), indent=2, ensure_ascii=False)
+    elif format_ is Format.svg:
+        written = svg(found, title=script.name)
+    else:
+        written = text(found)
+    if output is None:
+        typer.echo(written)
+        return
+    try:
+        output.write_text(written + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"{output}: {(error.strerror or str(error)).lower()}; give a path that can be written"
+        ) from error
+
+
+def text(found: Explanation) -> str:
+    """The explanation for a terminal."""
+    from headgate.cli.explanation import counted, listed
+    from headgate.cli.wording import duration
+    from headgate.graph.types import sql_name
+
+    shared = found.shared
+    alone = sum(len(step.queries) for step in found.steps)
+    lines = [
+        f"{counted(len(found.queries), 'query', 'queries')}, {counted(len(found.steps), 'operator')}"
+        f" ({alone} if nothing were shared); policy {found.policy}: {counted(len(found.units), 'unit')}",
+        "",
+    ]
+    for stream in found.streams:
+        columns = ", ".join(f"{f.name} {sql_name(f.type)}" for f in stream.schema.fields)
+        mark = (
+            "" if stream.time is None else f", watermark {stream.schema[stream.time].name} - {duration(stream.delay)}"
+        )
+        lines.append(f"stream {stream.name} ({columns}){mark}")
+    for query in found.queries:
+        columns = ", ".join(f"{f.name} {sql_name(f.type)}" for f in query.schema.fields)
+        sinks = f" into {', '.join(s.format for s in query.sinks)}" if query.sinks else ""
+        mode = ", replacing earlier rows" if query.mode == "update" else ""
+        lines.append(
+            f"query {query.name} = operator {found.outputs[query.name]}, class {query.cls.name}"
+            f" (priority {query.cls.priority}){sinks}{mode}: {columns}"
+        )
+    lines += ["", "operators (cost and selectivity are expectations until they are measured)", ""]
+    rows = [("", "what", "reads", "units", "µs/row", "out/in", "serves")]
+    for step in found.steps:
+        mark = f"{len(step.queries)} queries: " if step.shared else ""
+        rows.append(
+            (
+                f"{step.number}{'*' if step.shared else ''}",
+                f"{step.kind} {step.detail}",
+                " ".join(map(str, step.inputs)),
+                " ".join(map(str, step.units)),
+                "" if step.seconds is None else f"{step.seconds * 1e6:.3g}",
+                "" if step.selectivity is None else f"{step.selectivity:.3g}",
+                mark + listed(step.queries),
+            )
+        )
+    lines += _table(rows, widest=72)
+    lines += ["", f"units of policy {found.policy} (turn: the order of grants if one row waits everywhere)", ""]
+    lines += _table(
+        [
+            ("unit", "operators", "reads at", "class", "turn"),
+            *(
+                (
+                    str(unit.number),
+                    " ".join(map(str, unit.operators)),
+                    " ".join(map(str, unit.reads)),
+                    unit.cls,
+                    "" if unit.turn is None else str(unit.turn),
+                )
+                for unit in sorted(found.units, key=lambda u: (u.turn is None, u.turn, u.number))
+            ),
+        ],
+        widest=60,
+    )
+    lines += ["", f"* shared: {len(shared)} operators serve more than one query" if shared else "nothing is shared"]
+    return "\n".join(lines)
+
+
+def _table(rows: Sequence[tuple[str, ...]], widest: int) -> list[str]:
+    """Columns aligned; a cell that is too long goes on in the lines below it."""
+    from textwrap import wrap
+
+    widths = [min(widest, max(len(row[c]) for row in rows)) for c in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [wrap(cell, max(width, 1)) or [""] for cell, width in zip(row, widths, strict=True)]
+        for i in range(max(map(len, cells))):
+            parts = [(c[i] if i < len(c) else "").ljust(w) for c, w in zip(cells, widths, strict=True)]
+            lines.append(("  " + "  ".join(parts)).rstrip())
+    return lines

@@ -1,0 +1,262 @@
+"""What `headgate explain` tells of a script, as data: operators and who shares them, units and their turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headgate.cli.wording import detail, duration
+from headgate.graph.operators import Operator, Source
+from headgate.graph.queries import Query, Stream
+from headgate.graph.shared import SharedGraph
+from headgate.graph.types import Schema, sql_name
+from headgate.scheduling import Edge, Statistics, Topology, Unit, Units, View, policy
+from headgate.scheduling import Query as ScheduledQuery
+from headgate.scheduling import QueryClass as ScheduledClass
+
+if TYPE_CHECKING:
+    from headgate.sql import Catalog
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator of the shared graph. Costs are what the scheduler expects before it has measured.
+
+    It is in several units where a policy schedules paths that meet.
+    """
+
+    number: int
+    kind: str
+    detail: str
+    inputs: tuple[int, ...]
+    queries: tuple[str, ...]
+    schema: Schema
+    stateful: bool
+    units: tuple[int, ...]
+    seconds: float | None
+    selectivity: float | None
+
+    @property
+    def shared(self) -> bool:
+        return len(self.queries) > 1
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """One unit under the policy. `turn` is its place when every unit has one row waiting (None: never asked)."""
+
+    number: int
+    operators: tuple[int, ...]
+    reads: tuple[int, ...]
+    cls: str
+    turn: int | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All there is to tell."""
+
+    streams: tuple[Stream, ...]
+    queries: tuple[Query, ...]
+    steps: tuple[Step, ...]
+    outputs: dict[str, int]
+    policy: str
+    units: tuple[Grouping, ...]
+    queued: frozenset[tuple[int, int]]
+
+    @property
+    def shared(self) -> list[Step]:
+        return [step for step in self.steps if step.shared]
+
+    def json(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "policy": self.policy,
+            "streams": [
+                {
+                    "name": s.name,
+                    "columns": _columns(s.schema),
+                    "time": None if s.time is None else s.schema[s.time].name,
+                    "delay": duration(s.delay) if s.time is not None else None,
+                }
+                for s in self.streams
+            ],
+            "queries": [
+                {
+                    "name": q.name,
+                    "class": q.cls.name,
+                    "priority": q.cls.priority,
+                    "mode": q.mode,
+                    "output": self.outputs[q.name],
+                    "columns": _columns(q.schema),
+                    "sinks": [s.format for s in q.sinks],
+                }
+                for q in self.queries
+            ],
+            "operators": [
+                {
+                    "number": s.number,
+                    "kind": s.kind,
+                    "detail": s.detail,
+                    "inputs": list(s.inputs),
+                    "queries": list(s.queries),
+                    "shared": s.shared,
+                    "stateful": s.stateful,
+                    "columns": _columns(s.schema),
+                    "units": list(s.units),
+                    "seconds_per_row": s.seconds,
+                    "selectivity": s.selectivity,
+                }
+                for s in self.steps
+            ],
+            "units": [
+                {
+                    "number": u.number,
+                    "operators": list(u.operators),
+                    "reads": list(u.reads),
+                    "class": u.cls,
+                    "turn": u.turn,
+                }
+                for u in self.units
+            ],
+            "queued": sorted(list(edge) for edge in self.queued),
+        }
+
+
+def explain(catalog: Catalog, policy_text: str) -> Explanation:
+    """Explains all queries of a catalog under a policy. PolicyError if there is no such policy."""
+    graph = SharedGraph()
+    for query in catalog.queries.values():
+        graph.add(query)
+    nodes = graph.operators
+    chosen = policy(policy_text)
+    units: tuple[Grouping, ...] = ()
+    queued: frozenset[tuple[int, int]] = frozenset()
+    units_of: dict[int, list[int]] = {}
+    figures: dict[int, tuple[float, float]] = {}
+    numbers, topology = _topology(graph)
+    if topology is not None:
+        statistics = Statistics(topology)
+        view = View.of(topology, statistics)
+        cut = chosen.cut(view)
+        made = Units.of(topology, cut)
+        turns = _turns(chosen, view, made)
+        units = tuple(_grouping(unit, topology, numbers, turns.get(unit.id)) for unit in made.units)
+        for grouping in units:
+            for number in grouping.operators:
+                units_of.setdefault(number, []).append(grouping.number)
+        figures = {n: (statistics.cost[i], statistics.selectivity[i]) for i, n in enumerate(numbers)}
+        queued = frozenset(_ends(topology.edges[e], numbers, graph) for e in cut.queued)
+    steps = tuple(_step(number, node, graph, units_of, figures) for number, node in nodes.items())
+    outputs = {q.name: graph.number(q.plan) for q in graph.queries.values()}
+    used = {node.stream for node in nodes.values() if isinstance(node, Source)}
+    streams = tuple(s for s in catalog.streams.values() if s.name in used)
+    return Explanation(streams, tuple(graph.queries.values()), steps, outputs, policy_text, units, queued)
+
+
+def _topology(graph: SharedGraph) -> tuple[list[int], Topology | None]:
+    """What the scheduler sees: a source is a stream, unless it is itself the result of a query."""
+    nodes = graph.operators
+    results = {graph.number(q.plan) for q in graph.queries.values()}
+    streams = {n: node.stream for n, node in nodes.items() if isinstance(node, Source)}
+    numbers = [n for n in nodes if n not in streams or n in results]
+    if not numbers:
+        return [], None
+    place = {n: index for index, n in enumerate(numbers)}
+    edges: list[Edge] = []
+    for n in numbers:
+        for port, producer in enumerate((n,) if n in streams else graph.inputs(n)):
+            stream = streams.get(producer)
+            edges.append(Edge(len(edges), None if stream else place[producer], place[n], port, stream))
+    queries = tuple(
+        ScheduledQuery(q.name, ScheduledClass(q.cls.name, float(q.cls.priority)), place[graph.number(q.plan)])
+        for q in graph.queries.values()
+    )
+    kinds = tuple(nodes[n].kind for n in numbers)
+    names = tuple(f"{nodes[n].kind} {n}" for n in numbers)
+    return numbers, Topology(names, kinds, tuple(edges), queries)
+
+
+def _turns(chosen: Any, view: View, units: Units) -> dict[int, int]:
+    """In which order the policy grants the units if one row waits on each of their queues."""
+    for unit in units.units:
+        for edge in unit.entries:
+            view.queues.rows[edge] = 1.0
+            view.queues.bytes[edge] = 100.0
+            view.queues.oldest[edge] = 0.0
+    selector = chosen.selector(view, units)
+    for unit in units.units:
+        selector.arrived(unit.id)
+    turns: dict[int, int] = {}
+    # A class without credit may be passed over for a round, so more rounds than units are allowed.
+    for moment in range(20 * len(units)):
+        grant = selector.next(float(moment))
+        if grant is None:
+            break
+        turns.setdefault(grant.unit, len(turns) + 1)
+        for edge in units[grant.unit].entries:
+            view.queues.rows[edge] = view.queues.bytes[edge] = 0.0
+            view.queues.oldest[edge] = float("inf")
+        selector.finished(grant.unit, float(moment), 1e-6, 1.0, 0.0)
+    return turns
+
+
+def _grouping(unit: Unit, topology: Topology, numbers: list[int], turn: int | None) -> Grouping:
+    return Grouping(
+        unit.id + 1,
+        tuple(numbers[o] for o in unit.operators),
+        tuple(sorted({numbers[topology.edges[e].consumer] for e in unit.entries})),
+        topology.classes[unit.cls].name,
+        turn,
+    )
+
+
+def _ends(edge: Edge, numbers: list[int], graph: SharedGraph) -> tuple[int, int]:
+    """A queued edge by the numbers of its ends in the graph."""
+    consumer = numbers[edge.consumer]
+    inputs = graph.inputs(consumer)
+    return (inputs[edge.port] if inputs else consumer, consumer)
+
+
+def _step(
+    number: int,
+    node: Operator,
+    graph: SharedGraph,
+    units_of: dict[int, list[int]],
+    figures: dict[int, tuple[float, float]],
+) -> Step:
+    seconds, selectivity = figures.get(number, (None, None))
+    users = graph.users(number)
+    return Step(
+        number,
+        node.kind,
+        detail(node),
+        graph.inputs(number),
+        tuple(name for name in graph.queries if name in users),
+        node.schema,
+        node.stateful,
+        tuple(units_of.get(number, ())),
+        seconds,
+        selectivity,
+    )
+
+
+def _columns(schema: Schema) -> list[dict[str, str]]:
+    return [{"name": f.name, "type": sql_name(f.type)} for f in schema.fields]
+
+
+def listed(names: Iterable[str], most: int = 4) -> str:
+    """A few names, and how many more."""
+    found = list(names)
+    more = len(found) - most
+    return ", ".join(found[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number with its word.
+
+    >>> counted(1, "unit"), counted(2, "query", "queries")
+    ('1 unit', '2 queries')
+    """
+    return f"{count} {one if count == 1 else many or one + 's'}"

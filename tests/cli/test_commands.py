@@ -1,0 +1,151 @@
+"""check, explain and bench: what they print, and how they exit when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from headgate.cli.main import run
+
+FIRE = Path(__file__).parents[2] / "examples" / "fire.sql"
+
+
+def headgate(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Runs the command in this process: its exit code, output and error output."""
+    with pytest.raises(SystemExit) as done:
+        run(list(arguments))
+    out, err = capsys.readouterr()
+    return int(done.value.code or 0), out, err
+
+
+def test_check_says_what_a_script_declares(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = headgate(capsys, "check", str(FIRE))
+    assert (code, err) == (0, "")
+    assert out == f"{FIRE}: ok (1 stream, 5 queries)\n"
+
+
+def test_check_starts_no_jvm() -> None:
+    """A script that needs no function of Spark's is checked without Spark."""
+    program = (
+        "import sys; sys.argv = ['headgate', 'check', sys.argv[1]]\n"
+        "from headgate.cli.main import run\n"
+        "try: run()\n"
+        "except SystemExit as done: assert not done.code\n"
+        "assert 'pyspark' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program, str(FIRE)], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("command", ["check", "explain"])
+def test_a_wrong_script_is_one_line_with_its_place(
+    command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    script = tmp_path / "wrong.sql"
+    script.write_text(FIRE.read_text(encoding="utf-8").replace("temperature > 35 AND", "temprature > 35 AND", 1))
+    code, out, err = headgate(capsys, command, str(script))
+    assert (code, out) == (1, "")
+    assert err.startswith(f"{script}:11:53: ")
+    assert "temperature" in err
+    assert err.count("\n") == 1
+
+
+def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    script = tmp_path / "wrong.sql"
+    script.write_text("CREATE NONSENSE")
+    code, _, err = headgate(capsys, "--debug", "check", str(script))
+    assert code == 1
+    assert "Traceback" in err
+
+
+def test_a_script_that_cannot_be_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, _, err = headgate(capsys, "check", str(tmp_path / "none.sql"))
+    assert code == 1
+    assert err == f"{tmp_path / 'none.sql'}: no such file or directory; give the path of a .sql file\n"
+    (tmp_path / "latin.sql").write_bytes(b"-- \xe9")
+    code, _, err = headgate(capsys, "check", str(tmp_path / "latin.sql"))
+    assert code == 1
+    assert "not UTF-8" in err
+
+
+def test_wrong_usage_is_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert headgate(capsys, "check")[0] == 2
+    assert headgate(capsys, "nonsense")[0] == 2
+    assert headgate(capsys, "explain", str(FIRE), "--format", "png")[0] == 2
+    assert headgate(capsys, "bench")[0] == 2
+
+
+def test_a_fault_of_ours_is_exit_3(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(script: Path) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("headgate.cli.script.load", broken)
+    code, _, err = headgate(capsys, "check", str(FIRE))
+    assert code == 3
+    assert err == "headgate: it broke: RuntimeError: boom (headgate --debug … shows where)\n"
+
+
+def test_explain_tells_what_is_shared(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = headgate(capsys, "explain", str(FIRE), "--policy", "chain")
+    assert (code, err) == (0, "")
+    assert "policy chain" in out.splitlines()[0]
+    assert "select temperature > 35 AND humidity < 20" in out
+    assert "2 queries: fire, fires_by_hour" in out
+
+
+def test_explain_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = headgate(capsys, "explain", str(FIRE), "--format", "json")
+    assert code == 0
+    found = json.loads(out)
+    assert [q["name"] for q in found["queries"]] == ["fire", "dry_heat", "climate", "hottest", "fires_by_hour"]
+    operators = {o["number"]: o for o in found["operators"]}
+    assert operators[0]["kind"] == "source"
+    assert operators[0]["shared"]
+    # Every operator but the source is in exactly one unit, and every unit gets a turn.
+    inside = [o for unit in found["units"] for o in unit["operators"]]
+    assert sorted(inside) == sorted(operators.keys() - {0})
+    assert sorted(unit["turn"] for unit in found["units"]) == list(range(1, len(found["units"]) + 1))
+    critical = [unit["turn"] for unit in found["units"] if unit["class"] == "critical"]
+    assert max(critical) == len(critical)
+
+
+@pytest.mark.parametrize("policy", ["cqc", "rr", "fifo", "chain", "segment", "path", "hr", "hmts", "amos"])
+def test_explain_under_each_policy(policy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = headgate(capsys, "explain", str(FIRE), "--policy", policy, "--format", "json")
+    assert (code, err) == (0, "")
+    inside = {o for unit in json.loads(out)["units"] for o in unit["operators"]}
+    assert inside == {o["number"] for o in json.loads(out)["operators"] if o["kind"] != "source"}
+
+
+def test_explain_as_a_drawing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    drawing = tmp_path / "fire.svg"
+    code, out, _ = headgate(capsys, "explain", str(FIRE), "--format", "svg", "-o", str(drawing))
+    assert (code, out) == (0, "")
+    root = ElementTree.parse(drawing).getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    assert root.tag == f"{space}svg"
+    texts = [t.text or "" for t in root.iter(f"{space}text")]
+    assert {"fire", "climate", "hottest"} <= set(texts)
+    shared = [r for r in root.iter(f"{space}rect") if r.get("class") == "box shared"]
+    assert len(shared) == 3 + 1  # the three shared operators, and the legend
+
+
+def test_explain_needs_a_known_policy_and_a_query(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, _, err = headgate(capsys, "explain", str(FIRE), "--policy", "chian")
+    assert (code, err) == (1, "unknown policy 'chian'; did you mean 'chain'?\n")
+    (tmp_path / "empty.sql").write_text("-- nothing\n")
+    code, _, err = headgate(capsys, "explain", str(tmp_path / "empty.sql"))
+    assert code == 1
+    assert "no query is declared" in err
+
+
+def test_bench_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = headgate(capsys, "bench", "--list")
+    assert code == 0
+    assert "operators" in out
+    code, _, err = headgate(capsys, "bench", "operater")
+    assert (code, err) == (1, "no bench is called 'operater'; did you mean 'operators'?\n")
