@@ -26,7 +26,7 @@ row = st.tuples(
 def test_distinct(given: list[Feed], seed: int) -> None:
     found = drive(Distinct(ROWS, Source(ROWS, "s"), Column(TIMESTAMP, 0)), [given], seed)
     arrived = [(r, mark) for feed in given for r, mark in feed.arrivals()]
-    in_time = [r for r, mark in arrived if r[0] is None or r[0] >= mark]
+    in_time = [r for r, mark in arrived if r[0] is None or r[0] > mark]
     wanted = counted(in_time)
     assert counted(found.rows) == dict.fromkeys(wanted, 1)
     assert found.late == len(arrived) - len(in_time)
@@ -77,7 +77,7 @@ def test_top(
     late = 0
     for feed in given:
         for r, mark in feed.arrivals():
-            if r[0] is not None and r[0] < mark:
+            if r[0] is not None and r[0] <= mark:
                 late += 1
             else:
                 groups[r[0], r[1]].append(r)

@@ -85,8 +85,8 @@ def test_joins(
         low, high = min(low, high), max(low, high)
     found = drive(join(how, low, high, keys, residual), [left, [right]], seed)
     given = [[(r, mark) for feed in side for r, mark in feed.arrivals()] for side in (left, [right])]
-    late = sum(r[0] is not None and r[0] < mark for side in given for r, mark in side)
-    rows = [[r for r, mark in side if r[0] is None or r[0] >= mark] for side in given]
+    late = sum(r[0] is not None and r[0] <= mark for side in given for r, mark in side)
+    rows = [[r for r, mark in side if r[0] is None or r[0] > mark] for side in given]
     assert counted(found.rows) == counted(model(how, rows[0], rows[1], low, high, keys, residual))
     assert found.late == late
 

@@ -15,7 +15,7 @@ from headgate.operators.hashing import hashed
 from headgate.operators.keys import flat_types, flatten, rebuild
 from headgate.operators.matching import Matcher
 from headgate.operators.runs import Runs
-from headgate.operators.windows import microseconds
+from headgate.operators.windows import late_before, microseconds
 
 
 class LiveDistinct:
@@ -40,7 +40,7 @@ class LiveDistinct:
         if valid is not None:
             times = np.where(valid.to_numpy(zero_copy_only=False), times, FOREVER)
         columns = batch.rows.columns[: len(self._types)]
-        in_time = times >= batch.watermark
+        in_time = times >= late_before(self._time, batch.watermark)
         if not in_time.all():
             self._late += int((~in_time).sum())
             columns = [c.filter(pa.array(in_time)) for c in columns]

@@ -38,8 +38,8 @@ class LiveJoin:
 
     A kept row's flag says that it has had a partner (or was put out without one). Outer and anti joins put out rows
     without partners when their time is over; a semi join puts out a left row with its first partner.
-    Rows with a null in a key, or without an event time, never have partners. Late rows (event time before the
-    watermark under which they came) are dropped and counted.
+    Rows with a null in a key, or without an event time, never have partners. Late rows (event time at or
+    before the watermark under which they came) are dropped and counted.
     """
 
     def __init__(self, node: Join) -> None:

@@ -16,7 +16,7 @@ from headgate.operators.hashing import Hashes, hashed
 from headgate.operators.keys import flat_types, flatten
 from headgate.operators.matching import Matcher
 from headgate.operators.runs import Runs
-from headgate.operators.windows import microseconds
+from headgate.operators.windows import late_before, microseconds
 
 Ints = npt.NDArray[np.int64]
 
@@ -59,7 +59,7 @@ class Side:
         time, *keys = (evaluate(e, batch) for e in self._exprs)
         rows = pa.RecordBatch.from_arrays(batch.rows.columns[: self._width], names=self._names)
         times, valid = microseconds(time)
-        late = times < batch.watermark
+        late = times < late_before(self._exprs[0], batch.watermark)
         if valid is not None:
             late &= valid.to_numpy(zero_copy_only=False)
         if late.any():

@@ -77,7 +77,7 @@ class Runner:
         schema = pa.schema([pa.field(f.name, f.type) for f in found.plan.schema.fields[:width]])
         rows = pa.Table.from_batches([_under(schema, batch) for batch in self._results[query]], schema)
         if found.mode == "update":
-            rows = _newest(rows, found.visible)
+            rows = newest_rows(rows, found.visible)
         return rows.rename_columns(list(found.schema.names))
 
     @property
@@ -135,7 +135,7 @@ def _under(schema: pa.Schema, rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(rows.columns[: len(schema)], schema=schema)
 
 
-def _newest(rows: pa.Table, visible: int) -> pa.Table:
+def newest_rows(rows: pa.Table, visible: int) -> pa.Table:
     """The last row of each identity (the columns between the visible ones and `deleted`), unless it deletes."""
     flat = flatten([array_of(rows.column(i)) for i in range(visible, rows.num_columns - 1)])
     names = [f"k{i}" for i in range(len(flat))]

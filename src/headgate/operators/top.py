@@ -15,7 +15,7 @@ from headgate.operators.columns import array_of, record
 from headgate.operators.contract import Snapshot
 from headgate.operators.evaluate import evaluate
 from headgate.operators.keys import flatten, ordered
-from headgate.operators.windows import microseconds
+from headgate.operators.windows import late_before, microseconds
 
 Ints = npt.NDArray[np.int64]
 
@@ -59,7 +59,7 @@ class LiveTop:
         order = [ordered(evaluate(term.expr, batch)) for term in self._order]
         columns = [*batch.rows.columns[: self._width], pa.array(times), *partition, *order]
         table = pa.Table.from_arrays(columns, names=[f"c{i}" for i in range(len(columns))])
-        late = times < batch.watermark
+        late = times < late_before(self._time, batch.watermark)
         if late.any():
             self._late += int(late.sum())
             table = table.filter(pa.array(~late)).combine_chunks()

@@ -9,7 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.graph.expressions import Call, Expr
 from headgate.graph.operators import Window
+from headgate.operators.batch import NEVER
 
 Ints = npt.NDArray[np.int64]
 
@@ -80,6 +82,16 @@ def microseconds(times: pa.Array) -> tuple[Ints, pa.Array | None]:
     if not ints.null_count:
         return ints.to_numpy(zero_copy_only=False), None
     return pc.fill_null(ints, 0).to_numpy(zero_copy_only=False), pc.is_valid(ints)
+
+
+def late_before(time: Expr, watermark: int) -> int:
+    """Rows with event times before this are late, as Spark counts: an instant at the watermark is late already.
+
+    The last moment of a window is late if the window ended at or before the watermark.
+    """
+    if watermark == NEVER or (isinstance(time, Call) and time.name == "window_time"):
+        return watermark
+    return watermark + 1
 
 
 def window_column(start: Ints, end: Ints, type_: pa.DataType) -> pa.StructArray:

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headgate.graph.operators import Aggregate
+from headgate.graph.operators import Aggregate, Union
 from headgate.operators.aggregate.calls import Calls
 from headgate.operators.aggregate.grouping import Groups
 from headgate.operators.aggregate.output import Output
-from headgate.operators.batch import FOREVER, NEVER, Batch
+from headgate.operators.batch import NEVER, Batch
 from headgate.operators.columns import Needed, array_of
 from headgate.operators.contract import Snapshot
 from headgate.operators.evaluate import evaluate
@@ -30,9 +30,13 @@ _PENDING = 32768
 class LiveSessions:
     """A session lasts from its first row until `gap` after its last; two that touch are one, as in Spark.
 
-    A row is late if its event time is before the watermark under which it came. A session is put out when the
-    watermark is past its end: no row that is in time can touch it then. So the state is pieces of sessions by key,
-    and pieces are put together only when one of them is past.
+    As in Spark, a row is late if the session that it would begin ends at or before the watermark under which it
+    came, and a session is put out when it ends at or before the watermark; a row that comes behind the watermark
+    but is not late may find the session that it touches gone, and begins another. Behind a union that would
+    make results depend on which input is ahead: there a row is late if its event time is not after its stream's
+    watermark, so that no session it could touch is gone.
+
+    The state is pieces of sessions by key; pieces are put together only when one of them is past.
     """
 
     def __init__(self, node: Aggregate) -> None:
@@ -40,6 +44,7 @@ class LiveSessions:
         if window is None or window.on is None:
             raise ValueError("a session window needs the event time that it is on")
         self._gap = window.length
+        self._grace = 0 if any(isinstance(below, Union) for below in node.input.walk()) else window.length
         self._calls = Calls(node.calls)
         self._key_types = [k.type for k in node.keys]
         flat = flat_types(self._key_types)
@@ -64,7 +69,7 @@ class LiveSessions:
         if batch.mask is not None:
             batch, exprs = self._needed.taken(batch), self._needed.exprs
         times, valid = microseconds(evaluate(exprs[0], batch))
-        keep = times >= batch.watermark
+        keep = times > batch.watermark - self._grace
         if valid is not None:
             present = valid.to_numpy(zero_copy_only=False)
             self._late += int((present & ~keep).sum())
@@ -139,16 +144,15 @@ class LiveSessions:
     def mark(self, port: int, watermark: int) -> tuple[list[Batch], int]:
         batches = self._close(watermark) if watermark > self._closed else []
         self._closed = max(self._closed, watermark)
-        # The end of an open session may be the watermark itself, its window_time one microsecond before.
-        return batches, watermark if watermark in (NEVER, FOREVER) else watermark - 1
+        return batches, watermark
 
     def _close(self, watermark: int) -> list[Batch]:
-        """Puts out the sessions that end before a watermark."""
+        """Puts out the sessions that end at or before a watermark."""
         waiting = [int(columns[self._keys].to_numpy().min()) for columns in self._pending]
-        if min([*(first + self._gap for first in waiting), self._runs.earliest]) >= watermark:
+        if min([*(first + self._gap for first in waiting), self._runs.earliest]) > watermark:
             return []
         self._flush()
-        pieces = self._touching(self._runs.due(watermark))
+        pieces = self._touching(self._runs.due(watermark + 1))
         if pieces is None:
             return []
         columns = [array_of(c) for c in pieces.columns]
@@ -157,11 +161,11 @@ class LiveSessions:
         ids = self._session_ids(keys, start, end)
         (found,), states = self._calls.merge([pa.array(ids)], states, len(ids))
         keys, start, end = self._spans(ids, found, keys, start, end)
-        past = end < watermark
+        past = end <= watermark
         if not past.all():
             rest = pa.array(~past)
             self._push([k.filter(rest) for k in keys], start[~past], end[~past], [s.filter(rest) for s in states])
-        self._runs.forget(watermark)
+        self._runs.forget(watermark + 1)
         done = pa.array(past)
         window = window_column(start[past], end[past], self._window_type)
         values = self._calls.results([s.filter(done) for s in states])
