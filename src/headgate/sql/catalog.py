@@ -24,6 +24,7 @@ from headgate.sql.plan import plan, split_plan
 from headgate.sql.relation import Relation, Static
 from headgate.sql.selects import SelectBinder
 from headgate.sql.sources import SourceBinder
+from headgate.sql.windows import check_scalar
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,9 @@ class Catalog:
                 raise script.error(f"branch {branch.name.text} is named twice", branch.name.at)
             seen.add(branch.name.text.lower())
             if branch.condition is not None:
-                conditions.append(binder.condition(branch.condition))
+                condition = binder.condition(branch.condition)
+                check_scalar(binder, condition, branch.condition)
+                conditions.append(condition)
             elif i != len(statement.branches) - 1:
                 raise script.error("OTHERWISE is the last branch", branch.name.at)
         if not conditions:

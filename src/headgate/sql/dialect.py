@@ -26,6 +26,12 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 _SPELLED = {"CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "OVERLAY"}
 _CREATABLE = ("CLASS", "STREAM", "TABLE", "FUNCTION", "QUERY", "SPLIT")
 
+_BITWISE: tuple[tuple[TokenType, Any], ...] = (
+    (TokenType.PIPE, exp.BitwiseOr),
+    (TokenType.CARET, exp.BitwiseXor),
+    (TokenType.AMP, exp.BitwiseAnd),
+)
+
 
 class _Problem(ParseError):
     """A syntax error with its offset."""
@@ -58,6 +64,8 @@ class HeadgateParser(SparkParser):
         k: v for k, v in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "IF")
     }
     STRICT_CAST = True
+    # In Spark || binds as + does, and & before ^ before |; sqlglot has all four on one level below +.
+    TERM: ClassVar[dict[TokenType, Any]] = {**SparkParser.TERM, TokenType.DPIPE: exp.DPipe}
 
     _parse_expression = _stamped("_parse_expression")
     _parse_disjunction = _stamped("_parse_disjunction")
@@ -81,6 +89,29 @@ class HeadgateParser(SparkParser):
 
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
         raise _Problem(_plain(message), token.start if token else self._here())
+
+    def _parse_bitwise(self) -> exp.Expr | None:
+        return self._left_to_right(0)
+
+    def _left_to_right(self, level: int) -> exp.Expr | None:
+        """Bitwise operators that bind at least as this level, the weakest first."""
+        if level == len(_BITWISE):
+            return self._parse_shift()
+        token, kind = _BITWISE[level]
+        this = self._left_to_right(level + 1)
+        while self._match(token):
+            this = self.expression(kind(this=this, expression=self._left_to_right(level + 1)))
+        return this
+
+    def _parse_shift(self) -> exp.Expr | None:
+        this = self._parse_term()
+        while True:
+            if self._match_pair(TokenType.LT, TokenType.LT):
+                this = self.expression(exp.BitwiseLeftShift(this=this, expression=self._parse_term()))
+            elif self._match_pair(TokenType.GT, TokenType.GT):
+                this = self.expression(exp.BitwiseRightShift(this=this, expression=self._parse_term()))
+            else:
+                return this
 
     def _parse_statement(self) -> Any:
         """What may stand inside a WITH: sqlglot asks for any statement there; only a SELECT is one of ours."""

@@ -34,7 +34,7 @@ def unit(word: str, short: bool = False) -> Decimal:
     name = _SHORT.get(name, name) if short else name
     name = name if name in _UNITS or name in _CALENDAR else name.removesuffix("s")
     if name in _CALENDAR:
-        raise BadDuration(f"{word} has no fixed length; write days, for example '30 days'")
+        raise BadDuration(f"{word} has no fixed length; write days, or add_months(…) for a date")
     if name not in _UNITS:
         raise BadDuration(f"unknown unit {word} in a duration; write for example '10 seconds'")
     return _UNITS[name]

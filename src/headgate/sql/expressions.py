@@ -73,6 +73,22 @@ _REFUSED = {
     **dict.fromkeys(("monotonically_increasing_id", "spark_partition_id", "input_file_name"), _PLACE),
 }
 
+# Spark has a function for each of these types that casts to it.
+_CASTS = {
+    "boolean": t.BOOLEAN,
+    "tinyint": t.TINYINT,
+    "smallint": t.SMALLINT,
+    "int": t.INT,
+    "bigint": t.BIGINT,
+    "float": t.FLOAT,
+    "double": t.DOUBLE,
+    "string": t.STRING,
+    "binary": t.BINARY,
+    "date": t.DATE,
+    "timestamp": t.TIMESTAMP,
+    "decimal": pa.decimal128(10, 0),
+}
+
 
 @dataclass
 class Scope:
@@ -217,6 +233,8 @@ class ExpressionBinder:
             return self._aggregated(node)
         if name in self.context.functions:
             return self._python(name, node)
+        if name in _CASTS and len(node.expressions) == 1:
+            return self.cast(self.bind(node.expressions[0]), _CASTS[name], node)
         if name in _REFUSED:
             raise self.error(f"{name} is not supported: {_REFUSED[name]}", node)
         args = []

@@ -19,7 +19,7 @@ from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.foreign import Catalyst
 from headgate.sql.relation import Relation
 from headgate.sql.times import instant, time_of, times
-from headgate.sql.windows import ROWS, as_window, is_grouping
+from headgate.sql.windows import ROWS, as_window, check_scalar, find_call, is_grouping
 
 # Aggregates are numbered from here while the input's columns are still meant by their positions.
 _PENDING = 1_000_000
@@ -37,10 +37,6 @@ class Grouped:
     _keys: dict[Expr, int]
     _first_call: int
     _calls: tuple[AggregateCall, ...]
-
-    def has(self, key: Expr) -> bool:
-        """Whether it is one of the keys."""
-        return normalize(key) in self._keys
 
     def over(self, expr: Expr) -> Expr:
         """An expression over the input, with pending aggregates, as one over the aggregate's output."""
@@ -105,6 +101,8 @@ class GroupBinder:
         bound = binder.bind(target)
         if isinstance(bound, Literal):
             raise binder.error("grouping by a constant means nothing; remove it", node)
+        if not is_grouping(bound) and any(is_grouping(e) for e in bound.walk()):
+            raise binder.error("group by the window itself, and take its start or end in the SELECT list", node)
         if is_grouping(bound):
             assert isinstance(bound, Call)
             if any(is_grouping(k) for k in self._keys):
@@ -217,9 +215,16 @@ class GroupBinder:
             binder.aggregate, binder.clause = outer, clause
         if any(isinstance(e, Column) and not 0 <= e.index < _PENDING for e in bound.walk()):
             raise binder.error("an aggregate cannot stand inside another; compute the inner one in a subquery", node)
-        if any(is_grouping(e) and isinstance(e, Call) and e.name != "window" for e in bound.walk()):
-            raise binder.error("a session or row window cannot be aggregated", node)
+        check_scalar(binder, bound, node)
         return bound
+
+    def check_windows(self, expr: Expr, node: exp.Expr) -> None:
+        """Refuses a window that GROUP BY does not name."""
+        keys = {normalize(key) for key in self._keys}
+        for e in expr.walk():
+            if isinstance(e, Call) and is_grouping(e) and normalize(e) not in keys:
+                message = f"this {e.name} is not in GROUP BY; repeat the one there word for word, or write window"
+                raise self._binder.error(message, find_call(node, e.name))
 
     # -- the aggregate itself
 
@@ -359,6 +364,6 @@ def _free_columns(node: exp.Expr) -> list[exp.Expr]:
         return []
     if isinstance(node, exp.Anonymous) and functions.is_aggregate(node.name.lower()):
         return []
-    if isinstance(node, (exp.Column, exp.Dot)):
+    if isinstance(node, exp.Column) or (isinstance(node, exp.Dot) and node.find(exp.Anonymous) is None):
         return [node]
     return [c for child in node.iter_expressions() for c in _free_columns(child)]

@@ -15,12 +15,12 @@ from headgate.sql.context import Context
 from headgate.sql.dialect import start
 from headgate.sql.errors import Script, SqlError, closest
 from headgate.sql.expressions import ExpressionBinder, Scope
-from headgate.sql.grouping import GroupBinder, Grouped
+from headgate.sql.grouping import GroupBinder
 from headgate.sql.relation import Output, Ranked, Relation, static_table
 from headgate.sql.sources import SourceBinder
 from headgate.sql.times import instant, times, window_option
 from headgate.sql.titles import title
-from headgate.sql.windows import as_window, is_grouping
+from headgate.sql.windows import as_window, check_scalar, find_call, is_grouping
 
 _RANKINGS = ("row_number", "rank", "dense_rank")
 _RANK = -1  # stands for the rank until it is known where it comes out
@@ -209,9 +209,10 @@ class _SelectBlock:
             return
         binder = self._binder
         binder.clause = "WHERE"
-        relation = binder.scope.relation.where(binder.conditions(where.this))
-        relation = self._windowed(relation, list(relation.base.predicates), where.this)[0]  # type: ignore[attr-defined]
-        binder.scope.relation = relation
+        conditions = binder.conditions(where.this)
+        for condition in conditions:
+            check_scalar(binder, condition, where.this)
+        binder.scope.relation = binder.scope.relation.where(conditions)
 
     # -- the list
 
@@ -272,38 +273,30 @@ class _SelectBlock:
         items = self._items()
         binder = self._binder
         exprs = [expr for _, expr, _ in items] + self._rank_exprs()
-        relation, exprs = self._windowed(binder.scope.relation, exprs, self._node)
+        relation, exprs = self._windowed(binder.scope.relation, exprs)
         relation, exprs = self._ranked(relation, exprs, len(items))
         names = [name for name, _, _ in items]
         columns = tuple(Output(n, e) for n, e in zip(names, exprs, strict=False))
         return Relation(relation.base, columns, relation.identity)
 
-    def _windowed(self, relation: Relation, exprs: list[Expr], node: exp.Expr) -> tuple[Relation, list[Expr]]:
+    def _windowed(self, relation: Relation, exprs: list[Expr]) -> tuple[Relation, list[Expr]]:
         """window() outside GROUP BY: each row with its window; a hopping one repeats rows. Null times have none."""
-        calls = {e: None for expr in exprs for e in expr.walk() if is_grouping(e)}
-        hops: list[Call] = []
-        for call in calls:
-            assert isinstance(call, Call)
-            if call.name != "window":
-                raise self._outer.error(f"{call.name} may stand in GROUP BY only", _find(node, call.name))
-            length, slide, _ = window_option(call)
-            if length != slide:
-                hops.append(call)
+        node = self._node
+        calls = [e for e in {e: None for x in exprs for e in x.walk()} if isinstance(e, Call) and is_grouping(e)]
         if not calls:
             return relation, exprs
+        for call in calls:
+            if call.name != "window":
+                raise self._outer.error(f"{call.name} may stand in GROUP BY only", find_call(node, call.name))
+        at = find_call(node, "window")
         if len(calls) > 1:
-            raise self._outer.error("a SELECT takes one window", _find(node, "window"))
-        call = next(iter(calls))
-        assert isinstance(call, Call)
+            raise self._outer.error("a SELECT takes one window", at)
         if relation.identity is not None:
-            raise self._outer.error(
-                "a window needs rows that are final; group by a window below", _find(node, "window")
-            )
-        if not hops:
+            raise self._outer.error("a window needs rows that are final; group by a window below", at)
+        call = calls[0]
+        length, slide, _ = window_option(call)
+        if length == slide:
             return relation.where((Call(t.BOOLEAN, "is_not_null", call.args),)), exprs
-        if node is not self._node:
-            message = "a hopping window is not allowed in WHERE; compute it in a subquery"
-            raise self._outer.error(message, _find(node, "window"))
         base = relation.base
         schema = Schema((*base.schema.fields, Field("window", call.type)))
         column = Column(call.type, len(base.schema))
@@ -324,22 +317,16 @@ class _SelectBlock:
             binder.clause = "HAVING"
             binder.scope.aliases_first = True
             having = binder.condition(having_node)
+            group.check_windows(having, having_node)
+        for _, expr, at in items:
+            group.check_windows(expr, at)
         grouped = group.build(having, having_node)
-        self._refuse_windows(grouped, items)
         exprs = [group.checked(grouped, expr, at) for _, expr, at in items]
         if self._rank is not None:
             exprs += [group.checked(grouped, e, self._rank[0]) for e in self._rank_exprs()]
         relation, exprs = self._ranked(grouped.relation, exprs, len(items))
         columns = tuple(Output(n, e) for (n, _, _), e in zip(items, exprs, strict=False))
         return Relation(relation.base, columns, relation.identity)
-
-    def _refuse_windows(self, grouped: Grouped, items: list[tuple[str, Expr, exp.Expr]]) -> None:
-        """A window in the list that GROUP BY does not name."""
-        for _, expr, at in items:
-            for e in expr.walk():
-                if is_grouping(e) and isinstance(e, Call) and not grouped.has(e):
-                    message = f"this {e.name} is not in GROUP BY; repeat the one there word for word, or write window"
-                    raise self._outer.error(message, _find(at, e.name))
 
     # -- ranks
 
@@ -422,11 +409,3 @@ def distinct(relation: Relation, outer: SelectBinder, node: exp.Expr) -> Relatio
     assert moment is not None
     columns = tuple(Output(c.name, Column(c.expr.type, i)) for i, c in enumerate(relation.columns))
     return Relation(Distinct(base.schema, base, moment), columns)
-
-
-def _find(node: exp.Expr, name: str) -> exp.Expr:
-    """The call of a function in a tree."""
-    for inner in node.find_all(exp.Anonymous):
-        if inner.name.lower() == name:
-            return inner
-    return node

@@ -16,6 +16,7 @@ from headgate.sql.errors import Script, SqlError, closest
 from headgate.sql.expressions import ExpressionBinder, Scope
 from headgate.sql.foreign import Catalyst
 from headgate.sql.relation import Named, Output, Pair, Relation, Static, reading
+from headgate.sql.windows import check_scalar
 
 _SIDES: dict[tuple[str, str], JoinKind] = {
     ("", ""): "inner",
@@ -199,6 +200,8 @@ class SourceBinder:
             binder = ExpressionBinder(self.context, self.script, Scope(both))
             binder.clause = "ON"
             on = binder.conditions(node.args["on"])
+            for condition in on:
+                check_scalar(binder, condition, node.args["on"])
         if how in ("semi", "anti"):
             base = Pair(left.base.schema, left.base, right.base, how, on, start(node))
             return Relation(base, left.columns)

@@ -75,6 +75,27 @@ def is_grouping(expr: Expr) -> bool:
     return isinstance(expr, Call) and expr.name in ("window", "session_window", "rows_window")
 
 
+def check_scalar(binder: ExpressionBinder, expr: Expr, node: exp.Expr) -> None:
+    """Refuses windows where a row must have just one, known from itself: only tumbling ones are so."""
+    for call in expr.walk():
+        if not isinstance(call, Call) or not is_grouping(call):
+            continue
+        if call.name != "window":
+            raise binder.error(f"{call.name} may stand in GROUP BY only", find_call(node, call.name))
+        length, slide, _ = window_option(call)
+        if length != slide:
+            message = "a row is in several hopping windows; group by the window, or compute it in a subquery"
+            raise binder.error(message, find_call(node, call.name))
+
+
+def find_call(node: exp.Expr, name: str) -> exp.Expr:
+    """The call of a function in a tree; the tree if it is not there."""
+    for inner in node.find_all(exp.Anonymous):
+        if inner.name.lower() == name:
+            return inner
+    return node
+
+
 def _check(binder: ExpressionBinder, args: list[exp.Expr], length: int, slide: int, offset: int) -> None:
     if length <= 0:
         raise binder.error("the length of a window must be longer than nothing", args[1])
