@@ -1,0 +1,71 @@
+"""Draws what `headgate simulate` predicts: latency by class, and memory over time, a colour a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headgate.cli.failures import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from headgate.simulation import Result
+
+# Beyond this ratio of peaks the smaller curves would lie on the axis: a log scale shows them all.
+APART = 20.0
+# Distinguishable by colour-blind readers (Okabe and Ito).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A800")
+
+
+def draw(results: Mapping[str, Result], path: Path) -> None:
+    """Writes the figure; the file's ending says in which format."""
+    # The object interface and not pyplot: no display, no global state.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 7.5), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    above, below = figure.subplots(2, 1)
+    _latency(above, results)
+    _memory(below, results)
+    try:
+        figure.savefig(path)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _latency(axes: Axes, results: Mapping[str, Result]) -> None:
+    classes = [cls.name for cls in next(iter(results.values())).topology.classes]
+    width = 0.8 / len(results)
+    for number, (text, result) in enumerate(results.items()):
+        latencies = [result.latency(cls=cls) for cls in classes]
+        places = [place + (number - (len(results) - 1) / 2) * width for place in range(len(classes))]
+        means = [latency.mean * 1000 for latency in latencies]
+        colour = COLOURS[number % len(COLOURS)]
+        axes.bar(places, means, width * 0.9, color=colour, label=text)
+        late = [latency.percentile(99) * 1000 for latency in latencies]
+        axes.plot(places, late, linestyle="none", marker="_", markersize=12, markeredgewidth=2, color=colour)
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(classes)), [f"class {cls}" for cls in classes])
+    axes.set_ylabel("latency of results (ms)")
+    axes.set_title("Latency by class: mean (bar) and 99th percentile (dash)", fontsize="medium")
+    axes.grid(axis="y", alpha=0.3)
+    axes.legend(fontsize="small")
+
+
+def _memory(axes: Axes, results: Mapping[str, Result]) -> None:
+    for number, (text, result) in enumerate(results.items()):
+        times, _, held = result.queue_series()
+        axes.plot(times, held / 1000, color=COLOURS[number % len(COLOURS)], linewidth=1.2, label=text)
+    peaks = [result.peak_bytes for result in results.values()]
+    if min(peaks) > 0 and max(peaks) > APART * min(peaks):
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel("memory of the queues (kB)")
+    axes.set_title("Rows that wait", fontsize="medium")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")

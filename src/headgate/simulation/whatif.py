@@ -1,0 +1,174 @@
+"""From declared queries to a simulation of them: the graph's topology, models of its operators, arrivals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.graph.expressions import Call, Expr
+from headgate.graph.operators import Aggregate as AggregateNode
+from headgate.graph.operators import Operator as Node
+from headgate.graph.operators import Project, Select, Source, Window
+from headgate.graph.shared import SharedGraph
+from headgate.graph.types import Schema
+from headgate.scheduling import Edge, ModelError, Query, QueryClass, Topology
+from headgate.scheduling.errors import closest
+from headgate.scheduling.statistics import DEFAULTS, Expectation
+from headgate.simulation.arrivals import Arrivals
+from headgate.simulation.operators import Aggregate, Model, Operator
+
+# What a value without a fixed width (a string, a list) is taken to need, in bytes.
+LOOSE_WIDTH = 24.0
+MICROSECOND = 1e-6
+FIGURES = ("cost", "selectivity")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A script's graph, ready for `simulate`: its topology, a model for each operator, bytes of a stream's row."""
+
+    topology: Topology
+    models: Mapping[str, Model]
+    bytes: Mapping[str, float]
+
+
+def scenario(graph: SharedGraph, arrivals: Mapping[str, Arrivals], costs: Mapping[str, Expectation]) -> Scenario:
+    """The graph under given arrivals. `costs` are figures by operator (`select 3`) or by kind (`select`);
+    where there are none, the kind's defaults stand in."""
+    nodes = graph.operators
+    sources = {n: node for n, node in nodes.items() if isinstance(node, Source)}
+    topology, numbers = topology_of(graph)
+    _check_names(topology, arrivals, costs)
+    rates = {n: arrivals[source.stream].rate for n, source in sources.items()}
+    models: dict[str, Model] = {}
+    for n, name in zip(numbers, topology.operators, strict=True):
+        node = nodes[n]
+        expected = costs.get(name) or costs.get(node.kind) or default(node)
+        # Numbers rise downstream, so the inputs' rates are known.
+        rate = rates[n] if n in sources else sum(rates[i] for i in graph.inputs(n))
+        models[name] = model(node, expected, rate)
+        if n not in sources:
+            rates[n] = rate * expected.selectivity
+    return Scenario(topology, models, {source.stream: row_bytes(source.schema) for source in sources.values()})
+
+
+def topology_of(graph: SharedGraph) -> tuple[Topology, list[int]]:
+    """The topology as the worker's network has it, and the graph's number of each of its operators.
+
+    A source is an operator only where a query's result is the stream itself.
+    """
+    nodes = graph.operators
+    streams = {n: node.stream for n, node in nodes.items() if isinstance(node, Source)}
+    shown = {graph.number(query.plan) for query in graph.queries.values()}
+    numbers = [n for n in nodes if n not in streams or n in shown]
+    place = {n: index for index, n in enumerate(numbers)}
+    edges: list[Edge] = []
+    for n in numbers:
+        for port, producer in enumerate((n,) if n in streams else graph.inputs(n)):
+            stream = streams.get(producer)
+            edges.append(Edge(len(edges), None if stream else place[producer], place[n], port, stream))
+    queries = tuple(
+        Query(q.name, QueryClass(q.cls.name, float(q.cls.priority)), place[graph.number(q.plan)])
+        for q in graph.queries.values()
+    )
+    names = tuple(f"{nodes[n].kind} {n}" for n in numbers)
+    return Topology(names, tuple(nodes[n].kind for n in numbers), tuple(edges), queries), numbers
+
+
+def default(node: Node) -> Expectation:
+    """What an operator is expected to do when nothing is known of it."""
+    exprs: Sequence[Expr] = ()
+    if isinstance(node, Select):
+        exprs = node.predicates
+    elif isinstance(node, Project):
+        exprs = node.exprs
+    known = DEFAULTS.get(node.kind, DEFAULTS["project"])
+    if any(_runs_python(expr) for expr in exprs):
+        return replace(known, cost=DEFAULTS["udf"].cost)
+    return known
+
+
+def _runs_python(expr: Expr) -> bool:
+    return isinstance(expr, Call) and (expr.name == "python" or any(_runs_python(a) for a in expr.args))
+
+
+def model(node: Node, expected: Expectation, rate: float) -> Model:
+    """A modelled operator that does on average what is expected of it, at a given input rate.
+
+    A window aggregate holds its results back until the window ends and then puts them out together.
+    """
+    size = row_bytes(node.schema)
+    window: Window | None = node.window if isinstance(node, AggregateNode) else None
+    if window is not None and window.kind != "session":
+        step = float(window.slide or window.length)
+        if window.kind == "rows":
+            return Aggregate(expected.cost, rows=step, groups=expected.selectivity * step, bytes_out=size)
+        seconds = step * MICROSECOND
+        groups = expected.selectivity * rate * seconds
+        return Aggregate(expected.cost, window=seconds, groups=groups, bytes_out=size)
+    return Operator(expected.cost, expected.selectivity, size)
+
+
+def row_bytes(schema: Schema) -> float:
+    """About how many bytes a row takes."""
+    return sum(_width(field.type) for field in schema.fields)
+
+
+def _width(kind: pa.DataType) -> float:
+    if pa.types.is_struct(kind):
+        return sum(_width(kind.field(i).type) for i in range(kind.num_fields))
+    try:
+        return float(kind.bit_width) / 8
+    except ValueError:
+        return LOOSE_WIDTH
+
+
+def read_costs(found: Any, where: str) -> dict[str, Expectation]:
+    """Figures from parsed JSON: what `Engine.metrics()` gives, or `{"select 3": {"cost": …, "selectivity": …}}`.
+
+    A key is an operator or a kind; a figure that is left out is the kind's default.
+    """
+    given = found.get("operators", found) if isinstance(found, dict) else found
+    if isinstance(given, list):
+        if not all(isinstance(entry, dict) and isinstance(entry.get("name"), str) for entry in given):
+            raise ModelError(f"{where}: every entry of 'operators' must be an object with a 'name'")
+        given = {entry["name"]: {key: entry[key] for key in FIGURES if key in entry} for entry in given}
+    if not isinstance(given, dict):
+        raise ModelError(f"{where}: not an object of figures by operator or kind; write {{'select': {{'cost': 1e-7}}}}")
+    return {name: _expectation(name, figures, where) for name, figures in given.items()}
+
+
+def _expectation(name: str, figures: Any, where: str) -> Expectation:
+    if not isinstance(figures, dict):
+        raise ModelError(
+            f"{where}: '{name}' is no object; write {{'cost': seconds a row, 'selectivity': rows out a row}}"
+        )
+    for key, value in figures.items():
+        if key not in FIGURES:
+            raise ModelError(f"{where}: '{name}' has unknown figure '{key}'; {closest(key, FIGURES)}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ModelError(f"{where}: {key} of '{name}' is {value!r}; give a number")
+    known = DEFAULTS.get(name.split()[0] if name else "", DEFAULTS["project"])
+    made = replace(known, **{key: float(value) for key, value in figures.items()})
+    if not made.cost > 0:
+        raise ModelError(f"{where}: '{name}' has cost {made.cost:g}; give seconds per row above zero")
+    if made.selectivity < 0:
+        raise ModelError(f"{where}: '{name}' has selectivity {made.selectivity:g}; give zero or more")
+    return made
+
+
+def _check_names(topology: Topology, arrivals: Mapping[str, Arrivals], costs: Mapping[str, Expectation]) -> None:
+    for stream in arrivals:
+        if stream not in topology.streams:
+            raise ModelError(f"no query reads a stream '{stream}'; {closest(stream, topology.streams)}")
+    for stream in topology.streams:
+        if stream not in arrivals:
+            raise ModelError(f"stream '{stream}' has no rate; add {stream}=<rows per second>")
+    known = {*topology.operators, *topology.kinds, *DEFAULTS}
+    for name in costs:
+        if name not in known:
+            raise ModelError(f"costs are given for unknown operator or kind '{name}'; {closest(name, known)}")
