@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow as pa
 from headgate.graph.queries import Query
 from headgate.operators.batch import Arrival, Batch
 from headgate.operators.columns import record
+from headgate.operators.runner import newest_rows
 from headgate.runtime.held import Held
 from headgate.runtime.latency import Latency
 
@@ -23,6 +25,17 @@ class Result:
 
     rows: pa.RecordBatch
     arrival: Arrival
+
+
+def settled(query: Query, results: Sequence[Result]) -> pa.Table:
+    """All results as the table that they come to: where rows replace earlier ones, the newest of each identity."""
+    width = len(query.plan.schema) if query.mode == "update" else query.visible
+    schema = pa.schema([pa.field(f.name, f.type) for f in query.plan.schema.fields[:width]])
+    batches = [pa.RecordBatch.from_arrays(result.rows.columns, schema=schema) for result in results]
+    rows = pa.Table.from_batches(batches, schema)
+    if query.mode == "update":
+        rows = newest_rows(rows, query.visible)
+    return rows.rename_columns(list(query.schema.names))
 
 
 class Outbox:

@@ -60,6 +60,7 @@ class Hmts(Policy):
     hysteresis: float = parameter("fraction", 0.2, "how far capacity must drift before queues move")
     interval: float = parameter("seconds", 5.0, "time between two placements")
     _cut: Cut | None = field(default=None, init=False, repr=False)
+    _placed_in: int = field(default=0, init=False, repr=False)
 
     def cut(self, view: View) -> Cut:
         if self.placement == "every":
@@ -68,8 +69,11 @@ class Hmts(Policy):
             return Cut.sources(view.topology)
         if self.placement == "inner":
             return self.inner[0].cut(view)
-        if self._cut is None:
+        # Edges are numbered anew when queries come and go: a placement holds for the graph that it was made for.
+        graph = hash((view.topology.operators, view.topology.edges))
+        if self._cut is None or self._placed_in != graph:
             self._cut = place_queues(view.topology, loads(view))
+            self._placed_in = graph
         return self._cut
 
     def selector(self, view: View, units: Units, members: Sequence[int] | None = None) -> Selector:
