@@ -30,9 +30,6 @@ def call(name: str, *args: Expr, zone: str = "UTC", option: str = "") -> Expr:
     """
     literals = tuple(a.value if isinstance(a, Literal) else None for a in args)
     signature = functions.resolve(name, [a.type for a in args], literals, option)
-    if signature.name == "nullif" and signature.args[0] != signature.args[1]:
-        equal = call("eq", *args, zone=zone)
-        return Call(signature.result, "case", (equal, Literal(signature.result, None), args[0]))
     if not signature.native:
         raise NotNative(signature.name, signature.result)
     cast_args = tuple(cast(a, t, zone) for a, t in zip(args, signature.args, strict=True))

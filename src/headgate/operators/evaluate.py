@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,13 @@ from headgate.operators.kernels import Value, array_of
 
 __all__ = ["evaluate", "fallible", "fold", "select"]
 
-_compiled = lru_cache(maxsize=65536)(compiled)
+
+def _compiled(expr: Expr) -> Compiled:
+    """The compiled expression. It is kept with the expression object: equal texts over other types differ."""
+    found: Compiled | None = expr.__dict__.get("_compiled")
+    if found is None:
+        found = expr.__dict__["_compiled"] = compiled(expr)
+    return found
 
 
 def fallible(expr: Expr) -> bool:

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.graph.expressions import Call, Expr
-from headgate.operators.kernels import Value, array_of
+from headgate.operators.kernels import KERNELS, Value, array_of
+from headgate.operators.kernels.comparison import equal
 
 Run = Callable[[Any], Value]
 _FALSE = pa.scalar(False)
@@ -147,15 +148,15 @@ def _nvl2(call: Call, args: Sequence[Run]) -> Run:
 
 
 def _nullif(call: Call, args: Sequence[Run]) -> Run:
-    """nullif(a, b) is CASE WHEN a = b THEN NULL ELSE a."""
-    from headgate.operators.kernels.comparison import equal
-
+    """nullif(a, b) is CASE WHEN a = b THEN NULL ELSE a; both are compared as b's type."""
     first, second = args
+    common = call.args[1].type
+    as_common = KERNELS["cast"](Call(common, "cast", call.args[:1], call.option))
     nothing = pa.scalar(None, call.type)
 
     def run(frame: Any) -> Value:
         value = array_of(first(frame), frame.rows.num_rows)
-        same = pc.fill_null(equal(value, second(frame), call.args[0].type), False)
+        same = pc.fill_null(equal(as_common(value), second(frame), common), False)
         return pc.if_else(same, nothing, value)
 
     return run

@@ -73,7 +73,7 @@ def _decimals(types: Types, literals: Literals) -> Types | None:
 
 def _overflows(args: Types, result: pa.DataType, literals: Literals) -> bool:
     """Integers overflow; decimals only where 38 digits may not be enough; times and intervals at the ends of time."""
-    if is_floating(result):
+    if is_floating(result) or result == DATE:
         return False
     if is_decimal(result) and len(args) == 2:
         return bool(result.precision == 38)
@@ -113,7 +113,7 @@ def _plus(name: str, types: Types, literals: Literals) -> Signature:
         interval = literals[1] if second == INTERVAL else literals[0]
         # DATE + INTERVAL n DAY stays a date; with hours or less it becomes a timestamp.
         if other == DATE and _whole_days(interval):
-            return Signature(name, types, DATE, fallible=True)
+            return Signature(name, types, DATE)
         if other in (DATE, STRING):
             other = TIMESTAMP
         if other not in (TIMESTAMP, TIMESTAMP_NTZ):
@@ -126,7 +126,7 @@ def _plus(name: str, types: Types, literals: Literals) -> Signature:
         other = second if first == DATE else first
         if other in (INT, SMALLINT, TINYINT, NULL):
             args = tuple(DATE if t == DATE else INT for t in types)
-            return Signature(name, args, DATE, fallible=True)
+            return Signature(name, args, DATE)
         raise _wrong(name, types, "add a number of days (INT) or an interval")
     args = _operands(name, types)
     decimals = _decimals(args, literals)
@@ -143,7 +143,7 @@ def _between_times(name: str, types: Types) -> Signature:
     first, second = types
     times = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
     if first == DATE and second in (INT, SMALLINT, TINYINT):
-        return Signature(name, (DATE, INT), DATE, fallible=True)
+        return Signature(name, (DATE, INT), DATE)
     if first in (DATE, NULL) and second in (DATE, NULL):
         return Signature(name, (DATE, DATE), INTERVAL, fallible=True)
     sides = tuple(t for t in types if t not in (NULL, STRING))

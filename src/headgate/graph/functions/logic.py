@@ -29,8 +29,9 @@ def _native_comparison(name: str, type_: pa.DataType) -> bool:
     return not is_nested(type_)
 
 
-for _name in ("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"):
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     function(_name)(_compare)
+function("eq_null_safe", "equal_null")(_compare)
 
 
 @function("in")
@@ -115,13 +116,19 @@ def _coalesce(name: str, types: Types, literals: Literals) -> Signature:
     return Signature(name, (common,) * len(types), common)
 
 
-@function("nullif")
+def _nullif_fails(args: Types, result: pa.DataType, literals: Literals) -> bool:
+    return cast_fails(args[:1], args[1], (None,))
+
+
+@function("nullif", fails=_nullif_fails)
 def _nullif(name: str, types: Types, literals: Literals) -> Signature:
-    """`nullif(a, b)` is taken as three arguments (a, a, b) cast for the comparison: the result keeps a's type."""
+    """The result keeps the first argument's type; its kernel casts it for the comparison."""
     count_arguments(name, types, 2)
     common = common_type(types, "the arguments of nullif")
     _comparable(name, common)
-    return Signature(name, (types[0], common), types[0], native=common == types[0] and _native_comparison("eq", common))
+    native = native_cast(types[0], common) and _native_comparison("eq", common)
+    fallible = _nullif_fails((types[0], common), types[0], literals)
+    return Signature(name, (types[0], common), types[0], native, fallible, zoned_cast(types[0], common))
 
 
 @function("nvl2")

@@ -97,11 +97,15 @@ def _whole(name: str, types: Types, literals: Literals) -> Signature:
         return Signature(name, types, bounded(type_.precision - type_.scale + 1, 0), fallible=False)
     if is_integral(type_):
         return Signature(name, (BIGINT,), BIGINT)
-    return Signature(name, (implicit(name, 0, type_, DOUBLE),), BIGINT)
+    return Signature(name, (implicit(name, 0, type_, DOUBLE),), BIGINT, fallible=True)
 
 
-function("floor")(_whole)
-function("ceil", "ceiling")(_whole)
+def _whole_fails(args: Types, result: pa.DataType, literals: Literals) -> bool:
+    return is_floating(args[0])
+
+
+function("floor", fails=_whole_fails)(_whole)
+function("ceil", "ceiling", fails=_whole_fails)(_whole)
 
 
 def _round_fails(args: Types, result: pa.DataType, literals: Literals) -> bool:

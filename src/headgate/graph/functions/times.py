@@ -123,11 +123,11 @@ def _days(name: str, types: Types, literals: Literals) -> Signature:
     count_arguments(name, types, 2)
     if types[1] not in (INT, SMALLINT, TINYINT, NULL, STRING):
         raise WrongArguments(f"{name} takes a number of days as INT, not {sql_name(types[1])}", 1)
-    return Signature(name, (implicit(name, 0, types[0], DATE), INT), DATE, fallible=True)
+    return Signature(name, (implicit(name, 0, types[0], DATE), INT), DATE)
 
 
-function("date_add", fails=True)(_days)
-function("date_sub", fails=True)(_days)
+function("date_add")(_days)
+function("date_sub")(_days)
 
 
 @function("dateadd")

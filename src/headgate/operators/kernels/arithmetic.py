@@ -11,7 +11,13 @@ import pyarrow.compute as pc
 from headgate.graph.expressions import Call, Literal
 from headgate.graph.types import INTERVAL, is_integral
 from headgate.operators.kernels.buffers import nulls, numbers, rebuilt
-from headgate.operators.kernels.errors import divide_by_zero, overflow, remainder_by_zero
+from headgate.operators.kernels.errors import (
+    EvaluationError,
+    divide_by_zero,
+    first_true,
+    overflow,
+    remainder_by_zero,
+)
 from headgate.operators.kernels.registry import Kernel, Value, arrays, arrow, kernel
 
 _WORDS = {pa.int8(): "byte", pa.int16(): "short", pa.int32(): "integer", pa.int64(): "long"}
@@ -28,9 +34,23 @@ def checked(name: str, type_: pa.DataType) -> Kernel:
         try:
             return run(*args)
         except pa.ArrowInvalid as error:
+            if hint and type_.bit_width < 32:
+                raise _small_overflow(name, *arrays(*args)) from error
             raise overflow(what, hint) from error
 
     return guarded
+
+
+def _small_overflow(name: str, a: pa.Array, b: pa.Array) -> EvaluationError:
+    """Spark names the operands where TINYINT and SMALLINT overflow."""
+    wide = getattr(pc, name)(pc.cast(a, pa.int64()), pc.cast(b, pa.int64()))
+    width = 2 ** (a.type.bit_width - 1)
+    row = first_true(pc.fill_null(pc.or_(pc.less(wide, -width), pc.greater_equal(wide, width)), False)) or 0
+    sign = {"add": "+", "subtract": "-", "multiply": "*"}[name]
+    return EvaluationError(
+        "BINARY_ARITHMETIC_OVERFLOW",
+        f"{a[row]}S {sign} {b[row]}S caused overflow. Use `try_{name}` to ignore overflow problem and return NULL.",
+    )
 
 
 def integers_or_floats(call: Call) -> Kernel:

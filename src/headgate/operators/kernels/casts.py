@@ -25,7 +25,7 @@ from headgate.graph.types import (
 )
 from headgate.operators.kernels import parsing
 from headgate.operators.kernels.buffers import Numbers, nulls, numbers, rebuilt
-from headgate.operators.kernels.decimals import out_of_range, rescaled
+from headgate.operators.kernels.decimals import out_of_range, rescaled, truncated, unscaled
 from headgate.operators.kernels.errors import EvaluationError, first_true
 from headgate.operators.kernels.registry import Kernel, Value, arrays, kernel
 from headgate.operators.kernels.texts import text
@@ -216,16 +216,19 @@ def decimal_as_double(array: pa.Array) -> pa.Array:
 
 
 def _decimal_to_integer(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, pa.BooleanArray | None]:
-    whole = pc.trunc(array)
+    return _as_integers(truncated(unscaled(array), array.type.scale), wanted)
+
+
+def _as_integers(whole: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, pa.BooleanArray | None]:
+    """Unscaled integers as an integral type."""
     width = Decimal(2 ** (wanted.bit_width - 1))
-    outside = pc.or_(
-        pc.less(whole, pa.scalar(-width, pa.decimal128(38, 0))),
-        pc.greater_equal(whole, pa.scalar(width, pa.decimal128(38, 0))),
-    )
-    bad = pc.fill_null(outside, False)
+    low, high = pa.scalar(-width, whole.type), pa.scalar(width, whole.type)
+    bad: pa.BooleanArray | None = pc.fill_null(pc.or_(pc.less(whole, low), pc.greater_equal(whole, high)), False)
     if pc.any(bad).as_py():
-        return pc.cast(pc.if_else(bad, pa.scalar(None, whole.type), whole), wanted), bad
-    return pc.cast(whole, wanted), None
+        whole = pc.if_else(bad, pa.scalar(None, whole.type), whole)
+    else:
+        bad = None
+    return pc.cast(pc.cast(whole, pa.decimal128(38, 0), safe=False), wanted), bad
 
 
 def _seconds(given: pa.DataType) -> Cast:
@@ -233,8 +236,7 @@ def _seconds(given: pa.DataType) -> Cast:
 
     def convert(array: pa.Array) -> tuple[pa.Array, pa.BooleanArray | None]:
         if pa.types.is_decimal(given):
-            micros = pc.trunc(pc.multiply(array, pa.scalar(Decimal(SECOND), pa.decimal128(7, 0))))
-            longs, bad = _decimal_to_integer(pc.cast(micros, pa.decimal128(38, 0), safe=False), BIGINT)
+            longs, bad = _as_integers(truncated(unscaled(array), given.scale - 6), BIGINT)
             return longs.view(TIMESTAMP), bad
         if is_integral(given):
             values = numbers(array).astype(np.int64)

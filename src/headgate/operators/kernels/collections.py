@@ -65,11 +65,12 @@ def _sizes(array: pa.Array) -> Numbers:
     return ends[1:] - ends[:-1]
 
 
-def _out_of_bounds(index: int, size: int) -> EvaluationError:
+def _out_of_bounds(index: int, size: int, first: int) -> EvaluationError:
     return EvaluationError(
-        "INVALID_ARRAY_INDEX",
-        f"The index {index} is out of bounds. The array has {size} elements. "
-        "Use the SQL function `get()` to tolerate accessing element at invalid index and return NULL instead.",
+        "INVALID_ARRAY_INDEX_IN_ELEMENT_AT" if first else "INVALID_ARRAY_INDEX",
+        f"The index {index} is out of bounds. The array has {size} elements. Use "
+        f"{'`try_element_at`' if first else 'the SQL function `get()`'} to tolerate accessing element at invalid index "
+        "and return NULL instead.",
     )
 
 
@@ -88,7 +89,7 @@ def _element_of_list(lists: pa.Array, index: pa.Array, first: int) -> pa.Array:
             raise EvaluationError(
                 "INVALID_INDEX_OF_ZERO", "The index 0 is invalid. An index shall be either < 0 or > 0 (from 1)."
             )
-        raise _out_of_bounds(int(wanted[row]), int(sizes[row]))
+        raise _out_of_bounds(int(wanted[row]), int(sizes[row]), first)
     gone = outside if missing is None else outside | missing
     return lists.values.take(rebuilt(np.where(gone, 0, starts + place), pa.int64(), gone))
 

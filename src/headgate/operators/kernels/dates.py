@@ -76,6 +76,11 @@ def _name(call: Call) -> Kernel:
     return run
 
 
+def wrapped(days: Numbers, missing: Numbers | None) -> pa.Array:
+    """Days as DATE; beyond the ends of time it goes round, as Java's integers do."""
+    return rebuilt(days.astype(np.int32), DATE, missing)
+
+
 def as_dates(days: Numbers, missing: Numbers | None) -> pa.Array:
     """Days as DATE, an error where there is no such date."""
     outside = np.abs(days) >= 2**31
@@ -93,7 +98,7 @@ def _date_add(call: Call) -> Kernel:
     def run(value: Value, by: Value) -> Value:
         dates, days = arrays(value, by)
         moved = numbers(dates).astype(np.int64) + sign * numbers(days).astype(np.int64)
-        return as_dates(moved, nulls(dates, days))
+        return wrapped(moved, nulls(dates, days))
 
     return run
 
@@ -176,9 +181,8 @@ def _make_date(call: Call) -> Kernel:
         if bad.any():
             row = int(np.argmax(bad))
             raise EvaluationError(
-                "DATETIME_FIELD_OUT_OF_BOUNDS",
-                f"There is no date of year {year[row]}, month {month[row]}, day {day[row]}. "
-                'If necessary set "spark.sql.ansi.enabled" to "false" to bypass this error.',
+                "DATETIME_FIELD_OUT_OF_BOUNDS.WITHOUT_SUGGESTION",
+                f"There is no date of year {year[row]}, month {month[row]}, day {day[row]}.",
             )
         return as_dates(np.where(good, days_from(year, np.clip(month, 1, 12), day), 0), missing)
 

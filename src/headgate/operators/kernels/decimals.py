@@ -51,6 +51,13 @@ def shifted(integers: pa.Array, digits: int) -> pa.Array:
     )
 
 
+def truncated(integers: pa.Array, digits: int) -> pa.Array:
+    """Without the last digits, towards zero; with as many zeros more if negative."""
+    if digits <= 0:
+        return shifted(integers, -digits)
+    return pc.cast(pc.trunc(labelled(integers, _WIDEST, digits)), _INTEGER, safe=False)
+
+
 def narrowed(integers: pa.Array, type_: pa.DataType) -> tuple[pa.Array, pa.BooleanArray | None]:
     """Unscaled integers as a decimal column; where there are too many digits: null, and true in the second."""
     bad: pa.BooleanArray | None = pc.fill_null(pc.greater_equal(pc.abs(integers), _limit(type_.precision)), False)

@@ -52,7 +52,7 @@ class _Clock:
 
 
 _NUMBERS: dict[str, Callable[[_Clock], Numbers]] = {
-    "y": lambda c: np.where(c.year > 0, c.year, 1 - c.year),
+    "y": lambda c: c.year,
     "M": lambda c: c.month,
     "d": lambda c: c.day,
     "D": lambda c: day_of_year(c.days),

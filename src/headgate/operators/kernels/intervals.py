@@ -6,11 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from headgate.graph.expressions import Call
-from headgate.graph.types import BIGINT, DATE, INTERVAL, TIMESTAMP
+from headgate.graph.types import BIGINT, DATE, INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 from headgate.operators.kernels.buffers import Numbers, nulls, numbers, rebuilt
+from headgate.operators.kernels.dates import wrapped
 from headgate.operators.kernels.errors import divide_by_zero, overflow
 from headgate.operators.kernels.registry import Kernel, Value, arrays
-from headgate.operators.kernels.zones import DAY, instant, wall_clock
+from headgate.operators.kernels.zones import DAY, kept, wall_clock
 
 _LIMIT = 2.0**63
 
@@ -27,6 +28,16 @@ def _sum(a: Numbers, b: Numbers, missing: Numbers | None, what: str) -> Numbers:
     return result
 
 
+def moved_by_days(times: pa.Array, days: Numbers, missing: Numbers | None, zone: str) -> Numbers:
+    """Instants so many days later on the wall clock; those that do not move stay what they are."""
+    if not days.any():
+        return numbers(times)
+    here = numbers(times)
+    clock = numbers(wall_clock(times, zone))
+    there = _sum(clock, days * DAY, missing, "long overflow")
+    return np.where(days == 0, here, numbers(kept(rebuilt(there, TIMESTAMP_NTZ, missing), zone, clock - here)))
+
+
 def moved(call: Call) -> Kernel:
     """A time plus or minus an interval, a date plus or minus days."""
     sign = -1 if call.name.endswith("subtract") else 1
@@ -38,16 +49,11 @@ def moved(call: Call) -> Kernel:
         amount = numbers(by).astype(np.int64) * sign
         if call.type == DATE:
             days = amount // DAY if by.type == INTERVAL else amount
-            result = numbers(times).astype(np.int64) + days
-            outside = np.abs(result) >= 2**31
-            if (outside if missing is None else outside & ~missing).any():
-                raise overflow("integer overflow")
-            return rebuilt(np.where(outside, 0, result), DATE, missing)
+            return wrapped(numbers(times).astype(np.int64) + days, missing)
         if call.type == TIMESTAMP and call.option:
             # As Spark: whole days on the wall clock, truncated towards zero, then the rest on the time line.
             days = np.trunc(amount / DAY).astype(np.int64)
-            clock = _sum(numbers(wall_clock(times, call.option)), days * DAY, missing, "long overflow")
-            start = numbers(instant(rebuilt(clock, pa.timestamp("us"), missing), call.option))
+            start = moved_by_days(times, days, missing, call.option)
             return rebuilt(_sum(start, amount - days * DAY, missing, "long overflow"), TIMESTAMP, missing)
         return rebuilt(_sum(numbers(times), amount, missing, "long overflow"), call.type, missing)
 

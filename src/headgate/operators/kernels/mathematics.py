@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from headgate.graph.expressions import Call
 from headgate.graph.types import BIGINT, DOUBLE
 from headgate.operators.kernels.buffers import Numbers, nulls, numbers, rebuilt
-from headgate.operators.kernels.decimals import narrowed, unscaled
+from headgate.operators.kernels.decimals import narrowed, shifted, unscaled
+from headgate.operators.kernels.errors import overflow
 from headgate.operators.kernels.registry import Kernel, Value, arrays, arrow, kernel
 
 _ARROW = ("sqrt", "exp", "expm1", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh")
@@ -118,22 +119,19 @@ def _whole(call: Call) -> Kernel:
 
     def run(value: Value) -> Value:
         (array,) = arrays(value)
-        return rebuilt(saturated(numbers(round_it(array))), BIGINT, nulls(array))
+        values, missing = numbers(round_it(array)), nulls(array)
+        with np.errstate(invalid="ignore"):
+            # NaN becomes 0, as Java converts it.
+            outside = (values > 2.0**63) | (values < -(2.0**63))
+            if (outside if missing is None else outside & ~missing).any():
+                raise overflow("overflow")
+            edge = values == 2.0**63
+            whole = np.where(edge | outside | np.isnan(values), 0, values).astype(np.int64)
+        return rebuilt(np.where(edge, np.iinfo(np.int64).max, whole), BIGINT, missing)
 
     return run
 
 
 def _decimal_whole(rounded: pa.Array, type_: pa.DataType) -> pa.Array:
-    from headgate.operators.kernels.decimals import shifted
-
     result, _ = narrowed(shifted(unscaled(rounded), -rounded.type.scale), type_)
     return result
-
-
-def saturated(values: Numbers) -> Numbers:
-    """Doubles as longs in Java's manner: the nearest long where there is none, 0 for NaN."""
-    with np.errstate(invalid="ignore"):
-        high, low = values >= 2.0**63, values < -(2.0**63)
-        plain = np.where(high | low | np.isnan(values), 0, values).astype(np.int64)
-    limits = np.iinfo(np.int64)
-    return np.where(high, limits.max, np.where(low, limits.min, plain))

@@ -305,13 +305,12 @@ def _locate(call: Call) -> Kernel:
 
     def run(_: Value, value: Value, *__: Value) -> Value:
         text = arrays(value)[0]
-        if begin < 1:
-            return pc.if_else(pc.is_valid(text), pa.scalar(0, INT), pa.scalar(None, INT))
+        if begin < 1 or not search:
+            # The empty text is found at the start, wherever one begins.
+            place = 0 if begin < 1 else 1
+            return pc.if_else(pc.is_valid(text), pa.scalar(place, INT), pa.scalar(None, INT))
         found = first_place(pc.utf8_slice_codeunits(text, begin - 1), search)
-        beyond = pc.and_(pc.equal(found, 0), True)
-        if not search:
-            beyond = pc.less(pc.utf8_length(text), begin - 1)
-        return pc.if_else(beyond, pa.scalar(0, INT), pc.add(found, pa.scalar(begin - 1, INT)))
+        return pc.if_else(pc.equal(found, 0), pa.scalar(0, INT), pc.add(found, pa.scalar(begin - 1, INT)))
 
     return run
 

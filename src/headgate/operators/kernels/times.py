@@ -16,7 +16,7 @@ from headgate.operators.kernels.errors import EvaluationError, overflow
 from headgate.operators.kernels.parsing import java_zone
 from headgate.operators.kernels.registry import Kernel, Value, arrays, kernel
 from headgate.operators.kernels.strings import all_null, constant, null_literal
-from headgate.operators.kernels.zones import DAY, SECOND, instant, local, wall_clock
+from headgate.operators.kernels.zones import DAY, SECOND, instant, kept, local, wall_clock
 
 _HOUR = 3_600 * SECOND
 _SIZES = {"microsecond": 1, "millisecond": 1_000, "second": SECOND, "minute": 60 * SECOND, "hour": _HOUR, "day": DAY}
@@ -111,7 +111,11 @@ def _unix(call: Call) -> Kernel:
     def run(value: Value, *_: Value) -> Value:
         (array,) = arrays(value)
         instants = instant(wall_clock(array, call.option), call.option) if zoned else array
-        return rebuilt(numbers(instants) // unit, BIGINT, nulls(array))
+        micros = numbers(instants)
+        if call.name == "unix_timestamp":
+            # Towards zero, where unix_seconds goes down.
+            return rebuilt(np.sign(micros) * (np.abs(micros) // SECOND), BIGINT, nulls(array))
+        return rebuilt(micros // unit, BIGINT, nulls(array))
 
     return run
 
@@ -134,7 +138,7 @@ def _from_unix(call: Call) -> Kernel:
         values = numbers(array)
         outside = np.abs(values.astype(np.float64)) * unit >= 2.0**63
         if (outside if missing is None else outside & ~missing).any():
-            raise overflow("long overflow")
+            raise EvaluationError("DATETIME_OVERFLOW", "Datetime operation overflow: a number beyond the ends of time.")
         return rebuilt(values * unit, TIMESTAMP, missing)
 
     return run
@@ -158,7 +162,7 @@ def moved_by_months(array: pa.Array, months: Numbers, missing: Numbers | None, z
     if (np.abs(days if missing is None else np.where(missing, 0, days)) > 100_000_000).any():
         raise overflow("long overflow")
     moved = rebuilt(days * DAY + clock % DAY, TIMESTAMP_NTZ, missing)
-    return moved if array.type == TIMESTAMP_NTZ else instant(moved, zone)
+    return moved if array.type == TIMESTAMP_NTZ else kept(moved, zone, clock - numbers(array))
 
 
 @kernel("from_utc_timestamp", "to_utc_timestamp")
@@ -188,7 +192,7 @@ def _timestampadd(call: Call) -> Kernel:
             clock = numbers(wall_clock(array, zone))
             result = _sum(clock, amount * (7 if unit == "week" else 1), DAY, missing)
             moved = rebuilt(result, TIMESTAMP_NTZ, missing)
-            return moved if call.type == TIMESTAMP_NTZ else instant(moved, zone)
+            return moved if call.type == TIMESTAMP_NTZ else kept(moved, zone, clock - numbers(array))
         return rebuilt(_sum(numbers(array), amount, _SIZES[unit], missing), call.type, missing)
 
     return run

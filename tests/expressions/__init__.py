@@ -1,0 +1,1 @@
+"""Tests of expressions: tables of cases and generated trees, compared with Spark."""
