@@ -18,10 +18,11 @@ from headgate.sql import statements as st
 from headgate.sql.context import Context, Names, PythonFunction, SplitBranch, TypeOf
 from headgate.sql.dialect import parse, parse_select, start
 from headgate.sql.errors import Script, closest
-from headgate.sql.expressions import ExpressionBinder, Scope
+from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.formats import UPDATING
 from headgate.sql.plan import plan, split_plan
 from headgate.sql.relation import Relation, Static
+from headgate.sql.scope import Scope
 from headgate.sql.selects import SelectBinder
 from headgate.sql.sources import SourceBinder
 from headgate.sql.windows import check_scalar

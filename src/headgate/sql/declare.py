@@ -18,9 +18,10 @@ from headgate.sql.context import Context, PythonFunction
 from headgate.sql.dialect import start
 from headgate.sql.durations import BadDuration, duration
 from headgate.sql.errors import Script, closest
-from headgate.sql.expressions import ExpressionBinder, Scope
+from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.formats import SINKS, SOURCES, TABLES, read_options, unique
 from headgate.sql.relation import reading
+from headgate.sql.scope import Scope
 from headgate.sql.sources import stream_source
 from headgate.sql.times import linear, times
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -13,14 +12,14 @@ from headgate.graph import functions
 from headgate.graph import types as t
 from headgate.graph.expressions import Call, Expr, Literal
 from headgate.graph.functions.coercion import implicit
-from headgate.sql import literals
 from headgate.sql.catalyst import catalyst
-from headgate.sql.columns import arrow_type
 from headgate.sql.context import Context
 from headgate.sql.dialect import start
 from headgate.sql.errors import Script, SqlError, closest
 from headgate.sql.fold import fold
-from headgate.sql.relation import Output, Relation
+from headgate.sql.forms import FORMS
+from headgate.sql.relation import Output
+from headgate.sql.scope import Scope
 from headgate.sql.windows import WINDOW_FUNCTIONS, window_call
 
 _BINARY: dict[type[exp.Expr], str] = {
@@ -90,30 +89,6 @@ _CASTS = {
 }
 
 
-@dataclass
-class Scope:
-    """What names mean at one place: the columns of FROM, then names that the SELECT list has given so far."""
-
-    relation: Relation
-    aliases: dict[str, Expr] = field(default_factory=dict)
-    windows: dict[str, Expr] = field(default_factory=dict)
-    aliases_first: bool = False
-
-    def columns(self, qualifier: str | None, name: str) -> list[Output]:
-        return [
-            c
-            for c in self.relation.columns
-            if c.name.lower() == name.lower() and (qualifier is None or qualifier.lower() in c.qualifiers)
-        ]
-
-    def has_item(self, qualifier: str) -> bool:
-        return any(qualifier.lower() in c.qualifiers for c in self.relation.columns)
-
-    @property
-    def known(self) -> list[str]:
-        return list(dict.fromkeys(c.name for c in self.relation.columns))
-
-
 class ExpressionBinder:
     """Binds the expressions of one SELECT. `aggregate` and `ranking` bind what is only allowed in some clauses."""
 
@@ -125,6 +100,17 @@ class ExpressionBinder:
         self.ranking: Callable[[exp.Window], Expr] | None = None
         self.clause = "here"
         self._depth = 0
+        self._own: dict[type[exp.Expr], Callable[[Any], Expr]] = {
+            exp.Anonymous: self._bind_anonymous,
+            exp.Filter: self._aggregated,
+            exp.IgnoreNulls: self._aggregated,
+            exp.RespectNulls: lambda node: self.bind(node.this),
+            exp.Window: self._bind_window,
+            exp.Column: self._bind_column,
+            exp.Identifier: lambda node: self.name([node], node),
+            exp.Dot: self._bind_dot,
+            exp.Bracket: self._bind_bracket,
+        }
 
     # -- the way in
 
@@ -164,7 +150,9 @@ class ExpressionBinder:
             raise self.error(_NOT_A_VALUE[kind], node)
         if kind in _BARE:
             return self.call(_BARE[kind], [], node)
-        method: Callable[[Any], Expr] | None = getattr(self, f"_bind_{kind.__name__.lower()}", None)
+        if kind in FORMS:
+            return FORMS[kind](self, node)
+        method = self._own.get(kind)
         if method is not None:
             return method(node)
         if isinstance(node, exp.Query):
@@ -289,15 +277,6 @@ class ExpressionBinder:
             raise self.error(f"an aggregate is not allowed in {self.clause}{hint}", node)
         return self.aggregate(node)
 
-    def _bind_filter(self, node: exp.Filter) -> Expr:
-        return self._aggregated(node)
-
-    def _bind_ignorenulls(self, node: exp.IgnoreNulls) -> Expr:
-        return self._aggregated(node)
-
-    def _bind_respectnulls(self, node: exp.RespectNulls) -> Expr:
-        return self.bind(node.this)
-
     def _bind_window(self, node: exp.Window) -> Expr:
         if self.ranking is None:
             raise self.error(f"a window function is not allowed in {self.clause}; compute it in a subquery", node)
@@ -310,9 +289,6 @@ class ExpressionBinder:
         if isinstance(node.this, exp.Star):
             raise self.error(_NOT_A_VALUE[exp.Star], node)
         return self.name(parts, node)
-
-    def _bind_identifier(self, node: exp.Identifier) -> Expr:
-        return self.name([node], node)
 
     def name(self, parts: list[exp.Expr], node: exp.Expr) -> Expr:
         """What a dotted name means: a column (perhaps of a named FROM item), then members of structs."""
@@ -347,10 +323,11 @@ class ExpressionBinder:
 
     def _members(self, expr: Expr, parts: Sequence[exp.Expr]) -> Expr:
         for part in parts:
-            expr = self._member(expr, part)
+            expr = self.member(expr, part)
         return expr
 
-    def _member(self, expr: Expr, part: exp.Expr) -> Expr:
+    def member(self, expr: Expr, part: exp.Expr) -> Expr:
+        """A member of a struct, or the item of a map with that key."""
         if pa.types.is_map(expr.type):
             return self.apply("element", [expr, Literal(t.STRING, part.name)], part, [start(part), start(part)])
         if pa.types.is_struct(expr.type):
@@ -366,7 +343,7 @@ class ExpressionBinder:
             raise self.error(_NOT_A_VALUE[exp.Star], node)
         if isinstance(node.expression, exp.Anonymous):
             raise self.error(f"unknown function {node.sql(dialect='spark')[:60]}; functions have no schema", node)
-        return self._member(self.bind(node.this), node.expression)
+        return self.member(self.bind(node.this), node.expression)
 
     def _bind_bracket(self, node: exp.Bracket) -> Expr:
         if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
@@ -374,196 +351,5 @@ class ExpressionBinder:
         base = self.bind(node.this)
         index = node.expressions[0]
         if pa.types.is_struct(base.type) and isinstance(index, exp.Literal) and index.is_string:
-            return self._member(base, index)
+            return self.member(base, index)
         return self.apply("element", [base, self.bind(index)], node, [start(node), start(index)])
-
-    # -- constants
-
-    def _bind_literal(self, node: exp.Literal) -> Expr:
-        return literals.string(node.this) if node.is_string else literals.number(node.this, self.script, start(node))
-
-    def _bind_rawstring(self, node: exp.RawString) -> Expr:
-        return literals.string(node.this)
-
-    def _bind_hexstring(self, node: exp.HexString) -> Expr:
-        return literals.binary(node.this, self.script, start(node))
-
-    def _bind_boolean(self, node: exp.Boolean) -> Expr:
-        return Literal(t.BOOLEAN, bool(node.this))
-
-    def _bind_null(self, node: exp.Null) -> Expr:
-        return Literal(t.NULL, None)
-
-    def _bind_interval(self, node: exp.Interval) -> Expr:
-        return literals.interval(node, self.script)
-
-    def _bind_concat(self, node: exp.Concat) -> Expr:
-        """Adjacent string constants; the function concat() is a plain call."""
-        return literals.string("".join(part.name for part in node.expressions))
-
-    # -- operators with a form of their own
-
-    def _bind_paren(self, node: exp.Paren) -> Expr:
-        return self.bind(node.this)
-
-    def _bind_neg(self, node: exp.Neg) -> Expr:
-        inner = node.this
-        if (
-            isinstance(inner, exp.Literal)
-            and not inner.is_string
-            and inner.this in ("2147483648", "9223372036854775808")
-        ):
-            narrow = t.INT if inner.this == "2147483648" else t.BIGINT
-            return Literal(narrow, -int(inner.this))
-        return self.call("negative", [inner], node)
-
-    def _bind_not(self, node: exp.Not) -> Expr:
-        return self.call("not", [node.this], node)
-
-    def _bind_bitwisenot(self, node: exp.BitwiseNot) -> Expr:
-        return self.call("bitnot", [node.this], node)
-
-    def _bind_nullsafeneq(self, node: exp.NullSafeNEQ) -> Expr:
-        return self._negated(self.call("eq_null_safe", [node.this, node.expression], node))
-
-    def _negated(self, expr: Expr) -> Expr:
-        return fold(Call(t.BOOLEAN, "not", (expr,)), self.context.time_zone)
-
-    def _bind_is(self, node: exp.Is) -> Expr:
-        if isinstance(node.expression, exp.Null):
-            return self.call("is_null", [node.this], node)
-        if isinstance(node.expression, exp.Boolean):
-            return self.call("is_true" if node.expression.this else "is_false", [node.this], node)
-        raise self.error("IS takes NULL, TRUE, FALSE or DISTINCT FROM", node)
-
-    def _bind_between(self, node: exp.Between) -> Expr:
-        value = self.bind(node.this)
-        at = start(node.this)
-        terms = []
-        for name, side in (("ge", node.args["low"]), ("le", node.args["high"])):
-            terms.append(self.apply(name, [value, self.bind(side)], node, [at, start(side)]))
-        return fold(Call(t.BOOLEAN, "and", tuple(terms)), self.context.time_zone)
-
-    def _bind_in(self, node: exp.In) -> Expr:
-        if node.args.get("query") is not None or any(isinstance(e, exp.Query) for e in node.expressions):
-            raise self.error("IN (SELECT …) is not supported; write LEFT SEMI JOIN … ON …", node)
-        if not node.expressions:
-            raise self.error("IN needs a list of values", node)
-        return self.call("in", [node.this, *node.expressions], node)
-
-    def _bind_like(self, node: exp.Like) -> Expr:
-        return self._like("like", node)
-
-    def _bind_ilike(self, node: exp.ILike) -> Expr:
-        return self._like("ilike", node)
-
-    def _like(self, name: str, node: exp.Expr, escape: exp.Expr | None = None) -> Expr:
-        pattern = node.expression
-        if isinstance(pattern, (exp.Any, exp.All, exp.Tuple)):
-            raise self.error("LIKE ANY and LIKE ALL are not supported; join several LIKE by OR or AND", node)
-        args = [node.this, pattern] + ([escape] if escape is not None else [])
-        found = self.call(name, args, node)
-        return self._negated(found) if node.args.get("negate") else found
-
-    def _bind_escape(self, node: exp.Escape) -> Expr:
-        inner = node.this
-        if isinstance(inner, (exp.Like, exp.ILike)):
-            return self._like("ilike" if isinstance(inner, exp.ILike) else "like", inner, node.expression)
-        raise self.error("ESCAPE belongs to LIKE", node)
-
-    def _bind_case(self, node: exp.Case) -> Expr:
-        args: list[Expr] = []
-        places: list[int] = []
-        operand = node.args.get("this")
-        subject = self.bind(operand) if operand is not None else None
-        for branch in node.args["ifs"]:
-            when = self.bind(branch.this)
-            if subject is not None:
-                when = self.apply("eq", [subject, when], branch, [start(branch.this)] * 2)
-            args += [when, self.bind(branch.args["true"])]
-            places += [start(branch.this), start(branch.args["true"])]
-        default = node.args.get("default")
-        args.append(self.bind(default) if default is not None else Literal(t.NULL, None))
-        places.append(start(default) if default is not None else start(node))
-        return self.apply("case", args, node, places)
-
-    def _bind_if(self, node: exp.If) -> Expr:
-        false = node.args.get("false")
-        if false is None:
-            raise self.error("if takes a condition and two results", node)
-        return self.call("if", [node.this, node.args["true"], false], node)
-
-    def _bind_cast(self, node: exp.Cast) -> Expr:
-        return self._cast_to("cast", node)
-
-    def _bind_trycast(self, node: exp.TryCast) -> Expr:
-        return self._cast_to("try_cast", node)
-
-    def _cast_to(self, name: str, node: exp.Expr) -> Expr:
-        if node.args.get("format") is not None:
-            raise self.error("CAST takes no FORMAT; use to_date or to_timestamp with a pattern", node)
-        target = node.args["to"]
-        at = start(target) if target.meta.get("start") is not None else start(node)
-        if not isinstance(target, exp.DataType):
-            raise self.error(f"{target.sql(dialect='spark')} is not a type", at)
-        value = self.bind(node.this)
-        type_ = arrow_type(target, self.script, at)
-        bound = self.cast(value, type_, node, name)
-        # DATE 'x' and TIMESTAMP 'x' are casts of a text: a malformed one is known now, and would fail on every row.
-        malformed = isinstance(bound, Call) and isinstance(value, Literal) and value.type == t.STRING
-        if name == "cast" and malformed and type_ in (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ):
-            example = "2024-01-31" if type_ == t.DATE else "2024-01-31 12:30:00"
-            message = f"'{value.value}' is not a {t.sql_name(type_)}; write for example '{example}'"  # type: ignore[attr-defined]
-            raise self.error(message, node)
-        return bound
-
-    def _bind_extract(self, node: exp.Extract) -> Expr:
-        part = node.name.lower()
-        part = part if part in _PARTS else part.removesuffix("s")
-        name = _PARTS.get(part)
-        if name is None:
-            raise self.error(f"cannot extract {node.name}{closest(part, _PARTS)}", node)
-        if name != "date_part":
-            return self.call(name, [node.expression], node)
-        value = self.bind(node.expression)
-        if not (t.is_time(value.type) or value.type == t.DATE):
-            message = f"EXTRACT takes a DATE or a TIMESTAMP, not {t.sql_name(value.type)}"
-            raise self.error(message, node.expression)
-        # Seconds have a fraction here; the function second() has not.
-        type_ = pa.decimal128(8, 6) if part == "second" else t.INT
-        return catalyst(self, Call(type_, name, (Literal(t.STRING, part.upper()), value)), node)
-
-    def _bind_trim(self, node: exp.Trim) -> Expr:
-        name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
-        characters = node.args.get("expression")
-        return self.call(name, [node.this] if characters is None else [node.this, characters], node)
-
-    def _bind_substring(self, node: exp.Substring) -> Expr:
-        args = [node.this, *(a for a in (node.args.get("start"), node.args.get("length")) if a is not None)]
-        return self.call("substring", args, node)
-
-    def _bind_strposition(self, node: exp.StrPosition) -> Expr:
-        position = node.args.get("position")
-        args = [node.args["substr"], node.this] + ([position] if position is not None else [])
-        return self.call("locate", args, node)
-
-    def _bind_overlay(self, node: exp.Overlay) -> Expr:
-        args = [node.this, node.expression, node.args["from_"], node.args.get("for_")]
-        return self.call("overlay", [a for a in args if a is not None], node)
-
-
-_PARTS = {
-    "year": "year",
-    "quarter": "quarter",
-    "month": "month",
-    "week": "weekofyear",
-    "day": "day",
-    "dayofweek": "dayofweek",
-    "dow": "dayofweek",
-    "doy": "dayofyear",
-    "hour": "hour",
-    "minute": "minute",
-    "second": "date_part",
-    "yearofweek": "date_part",
-    "dayofweek_iso": "date_part",
-}

@@ -14,9 +14,10 @@ from headgate.graph.types import Field, Schema
 from headgate.sql.context import Context
 from headgate.sql.dialect import start
 from headgate.sql.errors import Script, SqlError, closest
-from headgate.sql.expressions import ExpressionBinder, Scope
+from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.grouping import GroupBinder
 from headgate.sql.relation import Output, Ranked, Relation, static_table
+from headgate.sql.scope import Scope
 from headgate.sql.sources import SourceBinder
 from headgate.sql.times import instant, times, window_option
 from headgate.sql.titles import title

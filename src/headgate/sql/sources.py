@@ -13,9 +13,10 @@ from headgate.graph.queries import Query, Stream
 from headgate.sql.context import Context
 from headgate.sql.dialect import start
 from headgate.sql.errors import Script, SqlError, closest
-from headgate.sql.expressions import ExpressionBinder, Scope
+from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.foreign import Catalyst
 from headgate.sql.relation import Named, Output, Pair, Relation, Static, reading
+from headgate.sql.scope import Scope
 from headgate.sql.windows import check_scalar
 
 _SIDES: dict[tuple[str, str], JoinKind] = {

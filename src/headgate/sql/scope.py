@@ -1,0 +1,32 @@
+"""What names mean at one place of a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headgate.graph.expressions import Expr
+from headgate.sql.relation import Output, Relation
+
+
+@dataclass
+class Scope:
+    """What names mean at one place: the columns of FROM, then names that the SELECT list has given so far."""
+
+    relation: Relation
+    aliases: dict[str, Expr] = field(default_factory=dict)
+    windows: dict[str, Expr] = field(default_factory=dict)
+    aliases_first: bool = False
+
+    def columns(self, qualifier: str | None, name: str) -> list[Output]:
+        return [
+            c
+            for c in self.relation.columns
+            if c.name.lower() == name.lower() and (qualifier is None or qualifier.lower() in c.qualifiers)
+        ]
+
+    def has_item(self, qualifier: str) -> bool:
+        return any(qualifier.lower() in c.qualifiers for c in self.relation.columns)
+
+    @property
+    def known(self) -> list[str]:
+        return list(dict.fromkeys(c.name for c in self.relation.columns))
