@@ -1,0 +1,79 @@
+"""The experiments of seed 004: the workloads are those of Table 2, and the claims hold on short runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from headgate.papers import cqc
+from headgate.scheduling.cqc import quotas
+
+
+def test_quotas_are_those_of_the_papers_example() -> None:
+    assert quotas([6, 3, 1], 20) == [12, 6, 2]
+
+
+@pytest.mark.parametrize(
+    ("workload", "queries"), [(cqc.A, (7, 7, 7)), (cqc.B, (2, 8, 11)), (cqc.C, (2, 8, 11))], ids=lambda w: str(w)[:20]
+)
+def test_workloads_are_those_of_table_2(workload: cqc.Workload, queries: tuple[int, int, int]) -> None:
+    topology = cqc.network(workload, 1e-6).topology
+    kinds = Counter(query.name.split()[0] for query in topology.queries)
+    assert kinds == {"selection": 6, "aggregate": 9, "join": 6}
+    classes = Counter(query.cls.name for query in topology.queries)
+    assert (classes["H"], classes["C"], classes["N"]) == queries
+    assert len(topology.streams) == 27
+    priorities = {cls.name: cls.priority for cls in topology.classes}
+    assert priorities == ({"H": 3, "C": 2, "N": 1} if workload is cqc.B else {"H": 6, "C": 3, "N": 1})
+
+
+@pytest.mark.parametrize("workload", [cqc.A, cqc.B], ids=["A", "B"])
+def test_the_processor_is_highly_loaded_but_not_overloaded(workload: cqc.Workload) -> None:
+    unit = cqc.LOAD / cqc.network(workload, 1.0).load
+    assert cqc.network(workload, unit).load == pytest.approx(cqc.LOAD)
+    result = cqc.run(workload, cqc.HR, 1, 500)
+    # Going from operator to operator comes on top of the rows' own work.
+    rows = cqc.LOAD * 500 / cqc.RATE
+    assert rows * 0.95 < result.busy < rows * 1.1
+    assert result.busy < result.end
+    assert not result.waiting
+
+
+def test_class_h_alone_is_only_class_h() -> None:
+    topology = cqc.network(cqc.B, 1e-6, "H").topology
+    assert {query.name for query in topology.queries} == {"join 1", "join 2"}
+    assert len(topology.streams) == 4
+
+
+@pytest.mark.parametrize("experiment", [cqc.a, cqc.b, cqc.c], ids=["A", "B", "C"])
+def test_short_runs_point_the_same_way(experiment: object) -> None:
+    outcome = experiment(1, 1, 500)  # type: ignore[operator]
+    gain = "class {}: HR's response time over CQC's"
+    assert outcome.measured[gain.format("H")] > 5
+    assert outcome.measured[gain.format("C")] > 2.5
+    assert outcome.measured[gain.format("N")] < 1
+    assert outcome.measured["classes that starve"] == 0
+    assert set(outcome.paper) <= set(outcome.measured)
+
+
+def test_silence_is_the_longest_gap() -> None:
+    result = cqc.run(cqc.B, cqc.CQC, 1, 100)
+    gaps = {cls: cqc.silence(result, cls) for cls in "HCN"}
+    assert all(0 < gap < result.end for gap in gaps.values())
+
+
+def test_a_claim_that_fails_is_told() -> None:
+    outcome = cqc.b(1, 1, 100)
+    good = {**outcome.measured, **outcome.paper}
+    assert outcome.rule(outcome.paper, good)
+    assert not outcome.rule(outcome.paper, {**good, "classes that starve": 1})
+    assert not outcome.rule(outcome.paper, {**good, "class H: HR's response time over CQC's": 19.7})
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("experiment", [cqc.a, cqc.b, cqc.c], ids=["A", "B", "C"])
+def test_in_full(experiment: object) -> None:
+    outcome = experiment(1)  # type: ignore[operator]
+    assert outcome.holds, outcome.measured
