@@ -1,4 +1,4 @@
-"""Building typed calls: resolves a function, casts its arguments as Spark would, sets the time zone where it matters."""
+"""Building typed calls: resolves a function, casts its arguments as Spark would, sets the zone where it matters."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from headgate.graph.functions.signature import (
     ALIASES,
     CATALOGUE,
     AggregateSignature,
+    Fails,
     FunctionError,
     Signature,
     UnknownFunction,
@@ -80,7 +81,11 @@ _CONVERSIONS = {
     "timestamp": TIMESTAMP,
 }
 # Casts and Python functions have a type of their own choosing, so no rule can give it.
-_UNRULED = {"cast": cast_fails, "try_cast": lambda args, result, literals: False, "python": lambda *_: True}
+_UNRULED: dict[str, Fails] = {
+    "cast": cast_fails,
+    "try_cast": lambda args, result, literals: False,
+    "python": lambda args, result, literals: True,
+}
 
 
 def canonical(name: str) -> str | None:
@@ -127,6 +132,6 @@ def may_fail(
     `literals` as in `resolve`; without them the worst is assumed.
     """
     if name in _UNRULED:
-        return bool(_UNRULED[name](args, result, literals))
+        return _UNRULED[name](args, result, literals)
     entry = CATALOGUE.get(name)
     return entry is None or entry.may_fail(args, result, literals or (None,) * len(args))

@@ -31,7 +31,7 @@ def native_cast(given: pa.DataType, wanted: pa.DataType) -> bool:
     if INTERVAL in (given, wanted):
         return False
     if BINARY in (given, wanted):
-        return given == STRING or wanted == STRING
+        return STRING in (given, wanted)
     return True
 
 
@@ -62,7 +62,7 @@ def cast_fails(args: Types, result: pa.DataType, literals: Literals) -> bool:
     if given in (result, NULL) or result == STRING:
         return False
     if given == STRING:
-        return result != BINARY
+        return bool(result != BINARY)
     if is_nested(given):
         if pa.types.is_map(given):
             return cast_fails((given.item_type,), result.item_type, (None,))

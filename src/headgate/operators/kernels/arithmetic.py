@@ -61,7 +61,7 @@ def integers_or_floats(call: Call) -> Kernel:
 def any_zero(divisor: Value) -> bool:
     """Whether any row's divisor is zero."""
     if isinstance(divisor, pa.Scalar):
-        return divisor.is_valid and divisor.as_py() == 0
+        return bool(divisor.is_valid and divisor.as_py() == 0)
     zero = pa.scalar(0, divisor.type) if not pa.types.is_floating(divisor.type) else pa.scalar(0.0, divisor.type)
     return bool(pc.any(pc.equal(divisor, zero)).as_py())
 

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Numbers = np.ndarray[Any, np.dtype[Any]]
+Numbers = Any
+"""A numpy array. Its operators are typed too loosely (or too narrowly) to be checked further."""
 
 _DTYPES: dict[pa.DataType, type[np.generic]] = {
     pa.int8(): np.int8,

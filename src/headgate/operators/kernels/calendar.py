@@ -42,19 +42,19 @@ def civil(days: Numbers) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def leap(year: Numbers) -> Numbers:
-    return (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))  # type: ignore[no-any-return]
+    return (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
 
 
 def month_length(year: Numbers, month: Numbers) -> Numbers:
     """Days in a month; the month is 1 to 12."""
-    return _LENGTHS[month - 1] + ((month == 2) & leap(year))  # type: ignore[no-any-return]
+    return _LENGTHS[month - 1] + ((month == 2) & leap(year))
 
 
 def valid_date(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
     """Whether there is such a day."""
     known_month = (month >= 1) & (month <= 12)
     length = month_length(year, np.where(known_month, month, 1))
-    return known_month & (day >= 1) & (day <= length)  # type: ignore[no-any-return]
+    return known_month & (day >= 1) & (day <= length)
 
 
 def plus_months(days: Numbers, months: Numbers) -> Numbers:

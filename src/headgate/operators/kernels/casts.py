@@ -241,8 +241,8 @@ def _seconds(given: pa.DataType) -> Cast:
         if is_integral(given):
             values = numbers(array).astype(np.int64)
             edge = np.iinfo(np.int64).max // SECOND
-            low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-            micros = np.where(values > edge, high, np.where(values < -edge, low, values * SECOND))
+            limits = np.iinfo(np.int64)
+            micros = np.where(values > edge, limits.max, np.where(values < -edge, limits.min, values * SECOND))
             return rebuilt(micros, TIMESTAMP, nulls(array)), None
         values = numbers(array).astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):

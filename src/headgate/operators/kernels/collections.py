@@ -74,7 +74,8 @@ def _out_of_bounds(index: int, size: int, first: int) -> EvaluationError:
     )
 
 
-def _element_of_list(lists: pa.Array, index: pa.Array, first: int) -> pa.Array:
+def _element_of_list(columns: list[pa.Array], first: int) -> pa.Array:
+    lists, index = columns
     missing = nulls(lists, index)
     starts = numbers(lists.offsets).astype(np.int64)[:-1]
     sizes, wanted = _sizes(lists), numbers(index).astype(np.int64)
@@ -104,12 +105,12 @@ def _element(call: Call) -> Kernel:
             return lambda value, _: pa.nulls(len(arrays(value)[0]), call.type)
         run = arrow("map_lookup", pc.MapLookupOptions(pa.scalar(key.value, key.type), "first"))
         return lambda value, _: run(value)
-    return lambda value, index: _element_of_list(*arrays(value, index), 0)
+    return lambda value, index: _element_of_list(arrays(value, index), 0)
 
 
 @kernel("element_at")
 def _element_at(call: Call) -> Kernel:
-    return lambda value, index: _element_of_list(*arrays(value, index), 1)
+    return lambda value, index: _element_of_list(arrays(value, index), 1)
 
 
 @kernel("array_contains")

@@ -10,12 +10,14 @@ from __future__ import annotations
 from decimal import Context, Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.graph.expressions import Call
 from headgate.graph.types import BIGINT
-from headgate.operators.kernels.errors import EvaluationError, first_true, overflow
+from headgate.operators.kernels.buffers import nulls, rebuilt
+from headgate.operators.kernels.errors import EvaluationError, first_true
 from headgate.operators.kernels.registry import Kernel, Value, arrays
 
 _WIDEST = 76
@@ -147,11 +149,10 @@ def whole_quotient(call: Call) -> Kernel:
 
     def compute(a: Value, b: Value) -> Value:
         x, y = (unscaled(v) for v in arrays(a, b))
-        result = labelled(_quotient(x, y, digits), _WIDEST)
-        try:
-            return pc.cast(pc.cast(result, pa.decimal128(38, 0)), BIGINT)
-        except pa.ArrowInvalid as error:
-            raise overflow("Overflow in integral divide", "try_divide") from error
+        result = _quotient(x, y, digits)
+        # Spark takes the low 64 bits of what does not fit, without an error.
+        limbs = np.frombuffer(result.buffers()[1], np.int64).reshape(-1, 4)[result.offset : result.offset + len(result)]
+        return rebuilt(limbs[:, 0], BIGINT, nulls(result))
 
     return compute
 

@@ -12,12 +12,26 @@ import pyarrow.compute as pc
 from headgate.graph.expressions import Call
 from headgate.graph.types import BIGINT, DOUBLE
 from headgate.operators.kernels.buffers import Numbers, nulls, numbers, rebuilt
-from headgate.operators.kernels.decimals import narrowed, shifted, unscaled
+from headgate.operators.kernels.decimals import labelled, narrowed, unscaled
 from headgate.operators.kernels.errors import overflow
 from headgate.operators.kernels.registry import Kernel, Value, arrays, arrow, kernel
 
-_ARROW = ("sqrt", "exp", "expm1", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh")
-_ARROW += ("acosh", "atanh", "atan2", "hypot")
+_ARROW: tuple[str, ...] = (
+    "sqrt",
+    "exp",
+    "expm1",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+)
+_ARROW += ("acosh", "atanh", "hypot")
 _NUMPY: dict[str, Callable[[Numbers], Numbers]] = {
     "cbrt": np.cbrt,
     "degrees": np.degrees,
@@ -35,6 +49,13 @@ _LOGARITHMS = {"ln": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0}
 @kernel(*_ARROW)
 def _arrow_function(call: Call) -> Kernel:
     return arrow(call.name)
+
+
+@kernel("atan2")
+def _atan2(call: Call) -> Kernel:
+    """Without negative zeros, which Spark takes for zeros here."""
+    run, zero = arrow("atan2"), pa.scalar(0.0)
+    return lambda a, b: run(pc.add(a, zero), pc.add(b, zero))
 
 
 @kernel(*_NUMPY)
@@ -115,7 +136,7 @@ def _whole(call: Call) -> Kernel:
         return lambda value: value
     round_it = arrow(call.name)
     if pa.types.is_decimal(given):
-        return lambda value: _decimal_whole(round_it(arrays(value)[0]), call.type)
+        return lambda value: _decimal_whole(arrays(value)[0], round_it, call.type)
 
     def run(value: Value) -> Value:
         (array,) = arrays(value)
@@ -132,6 +153,10 @@ def _whole(call: Call) -> Kernel:
     return run
 
 
-def _decimal_whole(rounded: pa.Array, type_: pa.DataType) -> pa.Array:
-    result, _ = narrowed(shifted(unscaled(rounded), -rounded.type.scale), type_)
+def _decimal_whole(array: pa.Array, round_it: Kernel, type_: pa.DataType) -> pa.Array:
+    """In 256 bits, since rounding may take one digit more than the type of the argument has."""
+    scale = array.type.scale
+    result, _ = narrowed(
+        pc.cast(round_it(labelled(unscaled(array), 76, scale)), pa.decimal256(76, 0), safe=False), type_
+    )
     return result

@@ -190,7 +190,7 @@ def dates(array: pa.Array) -> Parsed:
 
 
 def numpy_true(array: pa.BooleanArray) -> Numbers:
-    return array.to_numpy(zero_copy_only=False).astype(bool)  # type: ignore[no-any-return]
+    return array.to_numpy(zero_copy_only=False).astype(bool)
 
 
 def times(array: pa.Array, type_: pa.DataType, zone: str) -> Parsed:

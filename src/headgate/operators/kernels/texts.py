@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.graph.types import DATE, STRING
-from headgate.operators.kernels.buffers import nulls, numbers, rebuilt
+from headgate.graph.types import DATE, DOUBLE, STRING
+from headgate.operators.kernels.buffers import Numbers, nulls, numbers, rebuilt
 from headgate.operators.kernels.zones import SECOND, wall_clock
 
 _YEAR_10000 = 253_402_300_800
@@ -49,6 +49,9 @@ def float_text(array: pa.Array) -> pa.Array:
     """Java's Double.toString and Float.toString: a point always, an exponent below 0.001 and from 10,000,000 on."""
     shortest = pc.cast(array, STRING)
     values = numbers(array)
+    missing = nulls(array)
+    if missing is not None:
+        values = np.where(missing, 0, values)
     size = np.abs(values)
     with np.errstate(invalid="ignore"):
         plain = ((size >= 1e-3) & (size < 1e7)) | (size == 0)
@@ -57,9 +60,21 @@ def float_text(array: pa.Array) -> pa.Array:
     if plain.all():
         return usual
     odd = pa.array(~plain)
+    tiny = (size > 0) & (size < (1e-320 if array.type == DOUBLE else 1e-43))
+    if tiny.any():
+        shortest = _two_digits(shortest, values, tiny)
     result = pc.if_else(odd, _scientific(shortest), usual)
     named = pa.array(np.where(np.isnan(values), "NaN", np.where(values > 0, "Infinity", "-Infinity")), STRING)
-    return pc.if_else(pc.and_(pa.array(~np.isfinite(values)), pc.is_valid(array)), named, result)
+    return pc.if_else(pa.array(~np.isfinite(values)), named, result)
+
+
+def _two_digits(shortest: pa.Array, values: Numbers, tiny: Numbers) -> pa.Array:
+    """Java writes at least two digits, the nearest ones: 4.9E-324 where one digit, 5E-324, would do."""
+    replaced = [
+        f"{float(v):.1e}" if "." not in text else text
+        for text, v in zip(shortest.filter(pa.array(tiny)).to_pylist(), values[tiny], strict=True)
+    ]
+    return pc.replace_with_mask(shortest, pa.array(tiny), pa.array(replaced, STRING))
 
 
 def _scientific(shortest: pa.Array) -> pa.Array:
