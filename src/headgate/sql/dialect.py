@@ -63,6 +63,7 @@ class HeadgateParser(SparkParser):
     NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012 - ANY is an aggregate here
         k: v for k, v in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "IF")
     }
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}  # array(1, 2)[0] is an element, not a new array
     STRICT_CAST = True
     # In Spark || binds as + does, and & before ^ before |; sqlglot has all four on one level below +.
     TERM: ClassVar[dict[TokenType, Any]] = {**SparkParser.TERM, TokenType.DPIPE: exp.DPipe}

@@ -17,14 +17,12 @@ from headgate.sql.context import Context
 from headgate.sql.dialect import start
 from headgate.sql.errors import Script, SqlError, closest
 from headgate.sql.fold import fold
-from headgate.sql.forms import FORMS
+from headgate.sql.forms import FORMS, date_part
 from headgate.sql.relation import Output
 from headgate.sql.scope import Scope
 from headgate.sql.windows import WINDOW_FUNCTIONS, window_call
 
 _BINARY: dict[type[exp.Expr], str] = {
-    exp.Add: "add",
-    exp.Sub: "subtract",
     exp.Mul: "multiply",
     exp.Div: "divide",
     exp.IntDiv: "div",
@@ -72,6 +70,44 @@ _REFUSED = {
     **dict.fromkeys(("monotonically_increasing_id", "spark_partition_id", "input_file_name"), _PLACE),
 }
 
+# Names of operators in the catalogue that are no functions in SQL.
+_INTERNAL = frozenset(
+    [
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "eq_null_safe",
+        "bitand",
+        "bitor",
+        "bitxor",
+        "bitnot",
+        "element",
+        "field",
+        "is_null",
+        "is_not_null",
+        "is_true",
+        "is_false",
+        "is_not_true",
+        "is_not_false",
+        "plus_months",
+        "extract_seconds",
+        "yearofweek",
+        "in",
+        "case",
+        "cast",
+    ]
+)
+_WITH_UNIT = {
+    **dict.fromkeys(("timestampadd", "dateadd", "date_add"), "timestampadd"),
+    **dict.fromkeys(("timestampdiff", "datediff", "date_diff"), "timestampdiff"),
+}
 # Spark has a function for each of these types that casts to it.
 _CASTS = {
     "boolean": t.BOOLEAN,
@@ -221,6 +257,12 @@ class ExpressionBinder:
             return self._aggregated(node)
         if name in self.context.functions:
             return self._python(name, node)
+        if name in _INTERNAL:
+            raise self.error(f"unknown function {node.name}; write the operator", node)
+        if name in ("date_part", "datepart") and len(node.expressions) == 2:
+            return date_part(self, node)
+        if name in _WITH_UNIT and len(node.expressions) == 3:
+            return self._with_unit(_WITH_UNIT[name], node)
         if name in _CASTS and len(node.expressions) == 1:
             return self.cast(self.bind(node.expressions[0]), _CASTS[name], node)
         if name in _REFUSED:
@@ -240,6 +282,13 @@ class ExpressionBinder:
         if name in ("ltrim", "rtrim") and len(args) == 2:
             args.reverse()  # Spark writes ltrim(characters, text)
         return self.call(name, args, node)
+
+    def _with_unit(self, name: str, node: exp.Anonymous) -> Expr:
+        """timestampadd(MONTH, 1, ts) and its like: the unit is a bare word."""
+        unit, *rest = node.expressions
+        word = unit.name.lower() if isinstance(unit, (exp.Column, exp.Var, exp.Literal)) else ""
+        args = [Literal(t.STRING, word), *(self.bind(a) for a in rest)]
+        return self.apply(name, args, node, [start(a) for a in node.expressions])
 
     def _struct(self, args: list[exp.Expr], node: exp.Expr) -> Expr:
         """struct(a, b AS c) is named_struct('a', a, 'c', b)."""

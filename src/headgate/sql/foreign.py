@@ -39,6 +39,7 @@ _INFIX = {
     "bitxor": "^",
 }
 _TRIM = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}
+_EXTRACTED = {"extract_seconds": "SECOND", "yearofweek": "YEAROFWEEK"}
 _PREFIX = {"not": "NOT ", "negative": "-", "bitnot": "~"}
 _SUFFIX = {
     "is_null": " IS NULL",
@@ -113,6 +114,12 @@ def spark_text(expr: Expr, name_of: Callable[[Column], str]) -> str:
         return f"{args[0]}.{quoted(expr.option)}"
     if name == "element":
         return f"{args[0]}[{args[1]}]"
+    if name == "plus_months":
+        return f"({args[0]} + INTERVAL '1' MONTH * {args[1]})"
+    if name in _EXTRACTED:
+        return f"EXTRACT({_EXTRACTED[name]} FROM {args[0]})"
+    if name in ("timestampadd", "timestampdiff") and isinstance(expr.args[0], Literal):
+        return f"{name}({str(expr.args[0].value).upper()}, {', '.join(args[1:])})"
     if name in ("python", "window", "session_window", "rows_window", "window_time"):
         raise NotSpark("a Python function" if name == "python" else f"{name}()")
     return f"{name}({', '.join(args)})"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from sqlglot import exp
 
 from headgate.graph import types as t
@@ -31,8 +30,8 @@ _PARTS = {
     "doy": "dayofyear",
     "hour": "hour",
     "minute": "minute",
-    "second": "date_part",
-    "yearofweek": "date_part",
+    "second": "extract_seconds",
+    "yearofweek": "yearofweek",
     "dayofweek_iso": "date_part",
 }
 
@@ -195,20 +194,39 @@ def _cast_to(binder: ExpressionBinder, name: str, node: exp.Expr) -> Expr:
 
 
 def _extract(binder: ExpressionBinder, node: exp.Extract) -> Expr:
-    part = node.name.lower()
-    part = part if part in _PARTS else part.removesuffix("s")
-    name = _PARTS.get(part)
+    return _part(binder, node.name, node.expression, node)
+
+
+def date_part(binder: ExpressionBinder, node: exp.Anonymous) -> Expr:
+    """date_part('year', ts), the same as EXTRACT."""
+    part, value = node.expressions
+    if not (isinstance(part, exp.Literal) and part.is_string):
+        raise binder.error("date_part takes a constant such as 'year' as its first argument", part)
+    return _part(binder, part.this, value, node)
+
+
+def _part(binder: ExpressionBinder, word: str, value: exp.Expr, node: exp.Expr) -> Expr:
+    part = word.lower()
+    name = _PARTS.get(part) or _PARTS.get(part.removesuffix("s"))
     if name is None:
-        raise binder.error(f"cannot extract {node.name}{closest(part, _PARTS)}", node)
-    if name != "date_part":
-        return binder.call(name, [node.expression], node)
-    value = binder.bind(node.expression)
-    if not (t.is_time(value.type) or value.type == t.DATE):
-        message = f"EXTRACT takes a DATE or a TIMESTAMP, not {t.sql_name(value.type)}"
-        raise binder.error(message, node.expression)
-    # Seconds have a fraction here; the function second() has not.
-    type_ = pa.decimal128(8, 6) if part == "second" else t.INT
-    return catalyst(binder, Call(type_, name, (Literal(t.STRING, part.upper()), value)), node)
+        raise binder.error(f"cannot extract {word}{closest(part, _PARTS)}", node)
+    if name == "date_part":
+        bound = binder.bind(value)
+        return catalyst(binder, Call(t.INT, name, (Literal(t.STRING, part.upper()), bound)), node)
+    return binder.call(name, [value], node)
+
+
+def _moved(binder: ExpressionBinder, node: exp.Expr) -> Expr:
+    """Plus and minus: a calendar interval (months, years) moves a date or time, everything else is arithmetic."""
+    sign = -1 if isinstance(node, exp.Sub) else 1
+    first, second = node.this, node.expression
+    if sign == 1 and isinstance(first, exp.Interval):
+        first, second = second, first
+    months = literals.months(second, binder.script) if isinstance(second, exp.Interval) else None
+    if months is None:
+        return binder.call("subtract" if sign == -1 else "add", [node.this, node.expression], node)
+    value = binder.bind(first)
+    return binder.apply("plus_months", [value, Literal(t.INT, sign * months)], node, [start(first), start(second)])
 
 
 def _trim(binder: ExpressionBinder, node: exp.Trim) -> Expr:
@@ -256,6 +274,8 @@ FORMS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expr]] = {
     exp.If: _if,
     exp.Cast: _cast,
     exp.TryCast: _trycast,
+    exp.Add: _moved,
+    exp.Sub: _moved,
     exp.Extract: _extract,
     exp.Trim: _trim,
     exp.Substring: _substring,

@@ -89,6 +89,40 @@ def interval(node: exp.Interval, script: Script) -> Literal:
     return Literal(t.INTERVAL, timedelta(microseconds=-size if negative else size))
 
 
+def months(node: exp.Interval, script: Script) -> int | None:
+    """The months of INTERVAL 2 YEARS, '1 year 2 months' or '1-2' YEAR TO MONTH; None if it is no calendar interval."""
+    value, unit = node.this, node.args.get("unit")
+    negative = isinstance(value, exp.Neg)
+    value = value.this if isinstance(value, exp.Neg) else value
+    if not isinstance(value, exp.Literal):
+        return None
+    text = value.name.strip()
+    if isinstance(unit, exp.IntervalSpan):
+        if (unit.this.name.upper(), unit.expression.name.upper()) != ("YEAR", "MONTH"):
+            return None
+        match = re.fullmatch(r"([+-]?)(\d{1,6})-(\d{1,2})", text)
+        if match is None:
+            raise script.error(f"'{text}' is not an interval YEAR TO MONTH; write for example '1-2'", start(node))
+        size = (12 * int(match[2]) + int(match[3])) * (-1 if match[1] == "-" else 1)
+    else:
+        found = _calendar(f"{text} {unit.name}" if unit is not None else text)
+        if found is None:
+            return None
+        size = found
+    size = -size if negative else size
+    if abs(size) >= _INT_MAX:
+        raise script.error("this interval is too long", start(node))
+    return size
+
+
+def _calendar(text: str) -> int | None:
+    """Whole months and years as months, if the text holds nothing else."""
+    parts = re.findall(r"([+-]?\d+)\s*(year|month)s?", text, re.IGNORECASE)
+    if not parts or re.sub(r"[+-]?\d+\s*(year|month)s?", "", text, flags=re.IGNORECASE).strip():
+        return None
+    return sum(int(count) * (12 if word.lower() == "year" else 1) for count, word in parts)
+
+
 def as_date(text: str) -> date | None:
     """A text as a DATE, by Spark's formats; None if it is none."""
     body = text.strip()
