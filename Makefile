@@ -33,6 +33,13 @@ format: setup
 types: setup
 	$(BIN)/mypy
 
+# The examples in README and docs run as tests.
+docs: setup
+	$(BIN)/python -m pytest tests/docs
+
+demo: setup
+	$(BIN)/headgate demo
+
 bench: setup
 	$(BIN)/headgate bench --all
 

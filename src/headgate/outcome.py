@@ -1,4 +1,4 @@
-"""What an experiment or a benchmark found: the one shape of result that `reproduce` and `bench` write (DESIGN §10)."""
+"""What an experiment or a benchmark found: the one shape of result that `reproduce` and `bench` write."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Outcome:
         return bool(self.rule(self.paper, self.measured))
 
     def json(self) -> dict[str, Any]:
-        """The object that DESIGN §10 fixes."""
+        """The object that programs read; its keys are fixed."""
         return {
             "name": self.name,
             "source": self.source,

@@ -150,7 +150,7 @@ class Call(Expr):
 
 @dataclass(frozen=True, eq=False)
 class Foreign(Expr):
-    """An expression that Catalyst computes before the rows enter the worker (DESIGN §5).
+    """An expression that Catalyst computes before the rows enter the worker (docs/architecture.md).
 
     `sql` is Spark SQL over the names of one stream's declared columns, in canonical spelling. The value travels
     with the stream's rows as an extra column named `key`. It may stand only in operators that reach their

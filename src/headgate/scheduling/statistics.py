@@ -1,4 +1,4 @@
-"""What operators cost and yield: measured continuously, with exponential decay (DESIGN §7)."""
+"""What operators cost and yield: measured continuously, with exponential decay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Expectation:
     bytes_out: float = 100.0
 
 
-# Seconds per row of vectorized operators, in the order of magnitude of DESIGN §1; measurements soon replace them.
+# Seconds per row of vectorized operators, by order of magnitude; measurements soon replace them.
 DEFAULTS: Mapping[str, Expectation] = {
     "select": Expectation(1e-7, 0.5),
     "project": Expectation(1e-7, 1.0),
