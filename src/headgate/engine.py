@@ -324,6 +324,11 @@ class Engine:
                 "dead_letters": dict(totals.dead),
             }
 
+    def forget_latency(self) -> None:
+        """Begins the figures of latency anew, for example when a change is to be judged."""
+        with self._lock:
+            self._totals.latency.clear()
+
     # Inside -----------------------------------------------------------------------------------------------
 
     def _open(self) -> None:

@@ -1,0 +1,159 @@
+"""`headgate demo`: the tour. A sensor network in a burst, 21 queries, under two policies."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from importlib.resources import files
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from headgate.feeder.forest import Forest
+
+_REPORTS = 7
+_CALM, _BURST = 0.35, 2.5
+"""The load of the reports' simulations, in cores, before and in the burst."""
+
+
+def demo(
+    seconds: Annotated[int, typer.Option("--seconds", min=20, help="How long the two policies run, together.")] = 80,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Open no browser. Nothing opens one yet; for scripts that say so.")
+    ] = False,
+) -> None:
+    """Runs 21 queries over a generated sensor network through a burst, first under round robin, then under CQC."""
+    from rich.console import Console
+
+    from headgate.feeder.forest import seconds_per_row
+    from headgate.spark.session import local_session
+
+    del no_browser
+    console = Console()
+    console.print("[bold]Headgate's tour[/]: a forest of sensors, 21 queries in three classes, one Spark job")
+    cost = seconds_per_row() * _REPORTS
+    calm, peak = _CALM / cost, _BURST / cost
+    console.print(
+        f"Seven reports run a simulation of {cost / _REPORTS * 1e6:.0f} µs on each reading: {calm:,.0f} readings a"
+        f" second keep {_CALM:.0%} of a core busy;\nin the burst {peak:,.0f} a second would need {_BURST:.1f} cores,"
+        " and the network has one."
+    )
+    console.print("Starting Spark …")
+    spark = local_session("headgate-demo")
+    found: dict[str, dict[str, Any]] = {}
+    try:
+        for policy in ("rr", "cqc"):
+            found[policy] = _phase(console, spark, policy, seconds / 2, calm, peak)
+    finally:
+        spark.stop()
+    _tell(console, found)
+
+
+def _phase(console: Any, spark: Any, policy: str, seconds: float, calm: float, peak: float) -> dict[str, Any]:
+    """Runs one policy through the burst and gives the metrics at the end."""
+    from rich.live import Live
+
+    from headgate.cli import live_view
+    from headgate.engine import Engine
+    from headgate.feeder.folder import FolderFeeder
+    from headgate.feeder.forest import Forest, burst
+
+    folder = tempfile.mkdtemp(prefix="headgate-demo-")
+    start, end = seconds * 0.25, seconds * 0.45
+    forest = Forest(7)
+    feeders = [
+        FolderFeeder(f"{folder}/sensors", burst(calm, peak, start, end), forest.sensors, every=0.2),
+        FolderFeeder(f"{folder}/weather", lambda t: 200.0, Forest(8).weather, every=0.2),
+    ]
+    console.rule(f"policy {policy}: {_NAMES[policy]}")
+    engine = Engine(policy, spark=spark, budget=0.25)
+    live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+    try:
+        engine.execute(files("headgate.cli").joinpath("demo.sql").read_text().format(folder=folder), file="demo.sql")
+        _warm(forest, folder)
+        engine.start()
+        while not engine.metrics()["epochs"]:
+            engine.wait(0.1)
+        engine.forget_latency()
+        for feeder in feeders:
+            feeder.start()
+        began = time.monotonic()
+        poisoned = False
+        said = -1
+        if live is not None:
+            live.start()
+        while (passed := time.monotonic() - began) < seconds:
+            if not poisoned and passed > seconds * 0.5:
+                # In the middle, one reading arrives that one query's function cannot bear.
+                poisoned = forest.poison = True
+            engine.wait(0.5)
+            now = "in the burst" if start <= passed < end else "calm" if passed < start else "after the burst"
+            metrics = engine.metrics()
+            if live is not None:
+                live.update(live_view.screen({**metrics, "policy": f"{policy}, {now}"}, console.height), refresh=True)
+            elif int(passed) // 5 != said:
+                said = int(passed) // 5
+                console.print(f"{passed:3.0f} s, {now}: {live_view.line(metrics)}")
+    finally:
+        if live is not None:
+            live.stop()
+        for feeder in feeders:
+            feeder.stop()
+        engine.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    metrics = engine.metrics()
+    metrics["rows"] = sum(feeder.rows for feeder in feeders)
+    return metrics
+
+
+_NAMES = {"rr": "round robin, every query the same", "cqc": "classes by priority, highest rate inside"}
+
+
+def _warm(forest: Forest, folder: str) -> None:
+    """A first file in each folder, so that the first epochs (Spark compiles, the worker starts) are not measured."""
+    import pyarrow.parquet as pq
+
+    for name, rows in (("sensors", forest.sensors(50, 0.0)), ("weather", forest.weather(50, 0.0))):
+        os.makedirs(f"{folder}/{name}", exist_ok=True)
+        pq.write_table(rows, f"{folder}/{name}/warm.parquet")
+
+
+def _tell(console: Any, found: dict[str, dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    from headgate.cli.live_view import duration, size
+
+    before, after = found["rr"], found["cqc"]
+    table = Table(title="Latency, from arrival to the result at the sink, as measured just now", title_justify="left")
+    table.add_column("class")
+    for policy in ("round robin", "CQC"):
+        table.add_column(f"{policy}\nmean", justify="right")
+        table.add_column("\np99", justify="right")
+    table.add_column("CQC answers\nfaster by", justify="right")
+    order = sorted(before["classes"], key=lambda name: -before["classes"][name]["priority"])
+    for name in order:
+        was, now = before["classes"][name]["latency"], after["classes"][name]["latency"]
+        ratio = was["mean"] / now["mean"] if now["mean"] else 0.0
+        table.add_row(
+            name,
+            duration(was["mean"]),
+            duration(was["p99"]),
+            duration(now["mean"]),
+            duration(now["p99"]),
+            f"{ratio:.1f}×",
+        )
+    console.print(table)
+    for policy, metrics in found.items():
+        failed = [name for name, query in metrics["queries"].items() if query["state"] == "failed"]
+        held = metrics.get("memory", {})
+        console.print(
+            f"{policy}: {metrics['rows']:,} readings, {metrics['epochs']:,} epochs, {metrics['waiting']:,} rows still"
+            f" waiting, at most {size(held.get('peak', 0))} in queues; failed: {', '.join(failed) or 'none'}"
+        )
+    errors = [query["error"] for query in after["queries"].values() if query["error"]]
+    if errors:
+        console.print(f"The failure was kept apart from the other 20 queries: [red]{errors[0]}[/]")
+    console.print("Next: write your own script and try [bold]headgate run SCRIPT[/]; see README.md.")
