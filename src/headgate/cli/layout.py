@@ -33,7 +33,9 @@ class Box:
 
 @dataclass(frozen=True)
 class Layout:
-    """Boxes by node, and for each edge the points it bends at (between its two boxes)."""
+    """Boxes by node, and for each edge the points it passes between its two boxes: the first is the end of the layer
+    that it starts from, so that it bows beside the boxes and not over them.
+    """
 
     boxes: Mapping[Hashable, Box]
     bends: Mapping[tuple[Hashable, Hashable], Sequence[tuple[float, float]]]
@@ -63,13 +65,21 @@ def layout(
     heights = {node: sizes[node][1] if node in sizes else BEND for node in layer}
     tops = _heights(order, heights, before, after)
     boxes: dict[Hashable, Box] = {}
+    ends: dict[Hashable, float] = {}
     x = 0.0
     for nodes in order:
         width = max((sizes[n][0] for n in nodes if n in sizes), default=0.0)
         for node in nodes:
             boxes[node] = Box(x, tops[node], sizes[node][0] if node in sizes else width, heights[node])
+            ends[node] = x + width
         x += width + CHANNEL
-    bends = {edge: [point for node in chain[1:-1] for point in _through(boxes[node])] for edge, chain in chains.items()}
+    bends = {
+        edge: [
+            (ends[edge[0]], boxes[edge[0]].middle),
+            *(point for node in chain[1:-1] for point in _through(boxes[node])),
+        ]
+        for edge, chain in chains.items()
+    }
     height = max((box.y + box.height for box in boxes.values()), default=0.0)
     return Layout({node: boxes[node] for node in sizes}, bends, x - CHANNEL, height)
 
