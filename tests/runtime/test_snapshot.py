@@ -47,7 +47,7 @@ def again(network: Network, store: Folder, policy: str) -> Network:
     return restored
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", [*POLICIES, "fifo:rows=7", "chain:rows=1", "rr:rows=30"])
 def test_a_restart_between_any_two_batches_changes_nothing(policy: str, tmp_path: Path) -> None:
     store = Folder(tmp_path, keep=True)
     network = Network(graph(*small()), policy, store=store)

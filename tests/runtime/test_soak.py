@@ -19,7 +19,13 @@ from tests.runtime.plans import CRITICAL, above, both, columns, graph, per_windo
 
 POLICIES = sorted({cls.name for cls in policies().values()} - {"mss", "tuple-greedy"})
 MODES = ("policy", "direct", "graph", "operator", "hybrid")
-TRAINS = ("", ":rows=1", ":rows=13")
+TRAINS = ("", ":rows=1", ":rows=7", ":rows=13")
+TEXTS = [
+    name + train
+    for name in POLICIES
+    for train in TRAINS
+    if not train or "rows" in getattr(policies()[name], "__dataclass_fields__", {})
+]
 
 
 def _queries() -> dict[str, Query]:
@@ -48,7 +54,7 @@ class Soak(RuleBasedStateMachine):
     """
 
     @initialize(
-        policy=st.sampled_from(POLICIES),
+        policy=st.sampled_from(TEXTS),
         mode=st.sampled_from(MODES),
         memory=st.sampled_from([None, 1, 3000, 20_000]),
         names=st.sets(st.sampled_from(sorted(QUERIES)), min_size=1),
@@ -73,7 +79,7 @@ class Soak(RuleBasedStateMachine):
         self.runners[name] = Runner(graph(QUERIES[name]))
         self.taken[name] = []
 
-    @rule(stream=st.sampled_from(["s", "t"]), count=st.integers(0, 60), back=st.sampled_from([0.0, 0.5, 4.0]))
+    @rule(stream=st.sampled_from(["s", "t"]), count=st.integers(0, 80), back=st.sampled_from([0.0, 0.5, 4.0]))
     def push(self, stream: str, count: int, back: float) -> None:
         """New rows, some of them late."""
         self.seed += 1
@@ -89,10 +95,9 @@ class Soak(RuleBasedStateMachine):
     def run(self, budget: float | None) -> None:
         self.network.run(budget)
 
-    @rule(policy=st.sampled_from(POLICIES), train=st.sampled_from(TRAINS))
-    def change_policy(self, policy: str, train: str) -> None:
-        takes = "rows" in getattr(policies()[policy], "__dataclass_fields__", {})
-        self.network.policy = policy + train if takes else policy
+    @rule(policy=st.sampled_from(TEXTS))
+    def change_policy(self, policy: str) -> None:
+        self.network.policy = policy
 
     @rule(mode=st.sampled_from(MODES))
     def change_mode(self, mode: str) -> None:
@@ -132,8 +137,11 @@ class Soak(RuleBasedStateMachine):
         self.network.remove(name)
         del self.runners[name], self.taken[name]
 
-    @rule(policy=st.sampled_from(POLICIES), mode=st.sampled_from(MODES))
-    def restart(self, policy: str, mode: str) -> None:
+    @rule(policy=st.sampled_from(TEXTS), mode=st.sampled_from(MODES), grants=st.integers(0, 3))
+    def restart(self, policy: str, mode: str, grants: int) -> None:
+        """Also in the middle of a batch: a budget that is spent at once is one grant."""
+        for _ in range(grants):
+            self.network.run(0.0)
         manifest = json.loads(json.dumps(self.network.snapshot()))
         self.network.close()
         self.network = self._network(sorted(self.runners), policy, mode)
