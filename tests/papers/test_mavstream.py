@@ -7,6 +7,7 @@ import pytest
 from headgate.papers import mavstream
 from headgate.scheduling import Units, View, policy
 from headgate.scheduling.policies.segment import release_capacity
+from headgate.simulation import Poisson
 from headgate.simulation.known import known_statistics, row_bytes
 
 
@@ -14,7 +15,7 @@ from headgate.simulation.known import known_statistics, row_bytes
 def view() -> View:
     models = mavstream.models(1000)
     sizes, made = row_bytes(mavstream.TOPOLOGY, models, mavstream.BYTES)
-    arrivals = {"a": mavstream.Poisson(100), "b": mavstream.Poisson(100)}
+    arrivals = {"a": Poisson(100), "b": Poisson(100)}
     return View.of(mavstream.TOPOLOGY, known_statistics(mavstream.TOPOLOGY, models, arrivals, sizes, made, 10.0))
 
 
@@ -45,7 +46,7 @@ def test_segment_cuts_where_release_capacity_falls_and_simplified_only_once(view
 
 def test_every_strategy_gives_out_the_same_tuples() -> None:
     """ "The total number of tuples given out is the same for a query using different scheduling strategies." """
-    arrivals = mavstream.Poisson(400, rows=2000)
+    arrivals = Poisson(400, rows=2000)
     counts = {p: mavstream.run(p, arrivals, 1000, 1).latency().count for p in mavstream.POLICIES}
     # Two windows of 400 × 400 tuples that pass, of which one pair in a hundred matches.
     assert set(counts.values()) == {3200}
