@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from itertools import zip_longest
 from typing import Any
@@ -23,13 +23,13 @@ from tests.oracle.spark_side import SparkSide
 Pushes = Iterator[tuple[str, pa.RecordBatch]]
 
 
-def compiled(case: Case, type_of: Callable[..., pa.DataType] | None) -> Query:
+def compiled(case: Case, type_of: Callable[..., pa.DataType] | None, name: str = "result") -> Query:
     """The case's query, through text and catalog."""
     catalog = Catalog(type_of=type_of, time_zone=case.zone)
     catalog.execute(case.setup, file=str(case.file))
     if case.statements:
         catalog.execute(case.statements + ";", file=str(case.file))
-    return catalog.query("result", case.query)
+    return catalog.query(name, case.query)
 
 
 def given(case: Case) -> Pushes:
@@ -74,24 +74,37 @@ def cuts(case: Case) -> dict[str, Callable[[Case], Pushes]]:
 
 
 def answer(case: Case, query: Query, pushes: Pushes, spark: SparkSide | None, restored: bool = False) -> Answer:
-    """The rows that a query puts out; `restored`: after each batch the state moves into a new runner."""
+    """The rows that a query puts out when it is alone."""
+    return answers(case, [query], pushes, spark, restored)[query.name]
+
+
+def answers(
+    case: Case, queries: Sequence[Query], pushes: Pushes, spark: SparkSide | None, restored: bool = False
+) -> dict[str, Answer]:
+    """The rows that queries put out together, in one graph, over the rows of a case.
+
+    `restored`: after each batch the state moves into a new runner.
+    """
     tables = {name: pa.Table.from_batches(case.batches[name]) for name, of in case.inputs.items() if of.static}
     graph = SharedGraph()
-    graph.add(query)
+    extra: dict[str, dict[str, Foreign]] = {}
+    for query in queries:
+        graph.add(query)
+        for stream, exprs in foreign(query.plan).items():
+            extra.setdefault(stream, {}).update({e.key: e for e in exprs})
     settings = Settings(tables=tables)
-    extra = foreign(query.plan)
     runner = Runner(graph, settings)
     read = {source.stream for _, source in graph.sources()}
     for stream, batch in pushes:
         if stream not in read:
             continue
-        runner.push(stream, enriched(batch, extra.get(stream, []), spark, case.zone))
+        runner.push(stream, enriched(batch, list(extra.get(stream, {}).values()), spark, case.zone))
         if restored:
             snapshot = runner.snapshot()
             runner = Runner(graph, settings)
             runner.restore(snapshot)
     runner.finish()
-    return Answer.of(runner.results("result"))
+    return {query.name: Answer.of(runner.results(query.name)) for query in queries}
 
 
 def foreign(plan: Operator) -> dict[str, list[Foreign]]:

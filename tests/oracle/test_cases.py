@@ -62,6 +62,30 @@ def test_headgate_gives_what_is_expected(case: Case, side: SparkSide, type_of: C
     check(headgate_side.answer(case, query, headgate_side.given(case), side, restored=True), case)
 
 
+def together() -> dict[str, list[Case]]:
+    """Cases over the same rows in the same time zone, by file: their queries can run in one graph."""
+    found: dict[str, list[Case]] = {}
+    for case in CASES:
+        if case.fails is None:
+            rows = tuple(id(batches) for batches in case.batches.values())
+            found.setdefault(f"{case.file.stem} {case.zone} {hash(rows)}", []).append(case)
+    groups = [cases for cases in found.values() if len(cases) > 1]
+    return {f"{cases[0].file.stem}, {len(cases)} queries, {cases[0].zone}": cases for cases in groups}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("cases", together().values(), ids=list(together()))
+def test_queries_in_one_graph_do_not_disturb_each_other(
+    cases: list[Case], side: SparkSide, type_of: Callable[..., Any]
+) -> None:
+    queries = [headgate_side.compiled(case, type_of, f"q{number}") for number, case in enumerate(cases)]
+    for restored in (False, True):
+        pushes = headgate_side.given(cases[0])
+        found = headgate_side.answers(cases[0], queries, pushes, side, restored)
+        for query, case in zip(queries, cases, strict=True):
+            check(found[query.name], case)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("case", [c for c in CASES if "streaming" in c.options], ids=lambda case: case.id)
 def test_structured_streaming_drops_the_same_rows(case: Case, side: SparkSide) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from headgate.spark.analysis import Analyzer
 from tests.oracle import headgate_side
-from tests.oracle.answers import differences
+from tests.oracle.answers import Answer, differences
 from tests.oracle.cases import Case
 from tests.oracle.generate import cases
 from tests.oracle.spark_side import SparkRefused, SparkSide
@@ -25,17 +25,28 @@ def test_generated_queries_give_what_spark_gives(spark: Any, generated: list[Cas
         _sides.append(SparkSide(spark))
     side = _sides[0]
     type_of = Analyzer(lambda: side.session).type_of
-    for case in generated:
-        try:
-            wanted = side.answer(case)
-        except SparkRefused as refusal:
-            raise AssertionError(f"the generator made what Spark refuses:\n{case.query}\n{refusal}") from refusal
-        query = headgate_side.compiled(case, type_of)
+    wanted = {case.name: answer(case, side) for case in generated}
+    queries = [headgate_side.compiled(case, type_of, case.name) for case in generated]
+    for case, query in zip(generated, queries, strict=True):
         for name, cut in headgate_side.cuts(case).items():
-            got = headgate_side.answer(case, query, cut(case), side)
-            assert got.header == wanted.header, case.query
-            wrong = differences(got.rows, wanted.rows)
-            assert not wrong, f"cut: {name}\n{case.query}\n{wrong}"
-        got = headgate_side.answer(case, query, headgate_side.given(case), side, restored=True)
-        wrong = differences(got.rows, wanted.rows)
-        assert not wrong, f"restored\n{case.query}\n{wrong}"
+            compare(headgate_side.answer(case, query, cut(case), side), wanted[case.name], case, name)
+    for restored in (False, True):
+        pushes = headgate_side.given(generated[0])
+        found = headgate_side.answers(generated[0], queries, pushes, side, restored)
+        for case in generated:
+            compare(found[case.name], wanted[case.name], case, "in one graph" + ", restored" * restored)
+
+
+def answer(case: Case, side: SparkSide) -> Answer:
+    """What Spark says; the generator makes nothing that it refuses."""
+    try:
+        return side.answer(case)
+    except SparkRefused as refusal:
+        raise AssertionError(f"the generator made what Spark refuses:\n{case.query}\n{refusal}") from refusal
+
+
+def compare(got: Answer, wanted: Answer, case: Case, how: str) -> None:
+    """The same names, types and rows, or what differs."""
+    assert got.header == wanted.header, case.query
+    wrong = differences(got.rows, wanted.rows)
+    assert not wrong, f"{how}\n{case.setup}\n{case.query}\n{wrong}"
