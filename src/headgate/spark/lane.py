@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headgate.spark.packing import Packing
 
 
 class Lane:
-    """Reads the union of its streams, laid into slots, and hands every micro-batch to `deliver`.
+    """Reads the union of `frames`, laid into the slots of `packing`, and hands every micro-batch to `deliver`.
 
     `deliver(lane, batch_id, frame)` runs on a thread of Spark's; when it returns, Spark counts the batch as done,
     and when it raises, the lane stops and `failure` tells why.
@@ -18,24 +18,23 @@ class Lane:
     def __init__(
         self,
         name: str,
-        frames: Mapping[str, Any],
+        frames: Sequence[Any],
         packing: Packing,
         deliver: Callable[[Lane, int, Any], None],
         checkpoint: str,
     ) -> None:
         self.name = name
         self.packing = packing
-        self._frames = dict(frames)
+        self._frames = list(frames)
         self._deliver = deliver
         self._checkpoint = checkpoint
         self._query: Any = None
 
     def start(self, *, once: bool) -> None:
         """Begins to read; with `once`, all that is there now, and then ends."""
-        parts = [frame.selectExpr(*self.packing.select(stream)) for stream, frame in self._frames.items()]
-        union = parts[0]
-        for part in parts[1:]:
-            union = union.unionByName(part)
+        union = self._frames[0]
+        for frame in self._frames[1:]:
+            union = union.unionByName(frame)
         writer = union.writeStream.queryName(f"headgate-{self.name}").option("checkpointLocation", self._checkpoint)
         writer = writer.foreachBatch(lambda frame, batch: self._deliver(self, int(batch), frame))
         writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")

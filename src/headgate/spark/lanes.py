@@ -17,7 +17,7 @@ from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.lane import Lane
 from headgate.spark.needs import Needs, needs
 from headgate.spark.packing import Packing
-from headgate.spark.sources import Rows, open_stream
+from headgate.spark.sources import Rows, alike, open_streams
 
 _RETRIES = 5
 _CALM = 60.0
@@ -63,7 +63,7 @@ class Lanes:
         self._deliver = deliver
         self._paths: dict[str, _Path] = {}
         self._streams: dict[str, Stream] = {}
-        self._rows: dict[str, Rows] = {}
+        self._rows: dict[tuple[str, ...], Rows] = {}
         self._stale: set[str] = set()
         self._once: bool | None = None
         self._lock = threading.RLock()
@@ -181,33 +181,59 @@ class Lanes:
     def _plan(self, path: _Path, wanted: dict[str, Needs]) -> None:
         if path.packing is not None and all(path.carried[name].covers(wanted[name]) for name in path.streams):
             return
-        for name in path.streams:
-            before = path.carried.get(name, Needs())
-            path.carried[name] = Needs(before.columns | wanted[name].columns, before.foreign | wanted[name].foreign)
+        for group in self._groups(path):
+            # Streams that are read as one carry the same.
+            shared = Needs()
+            for name in group:
+                for each in (path.carried.get(name, Needs()), wanted[name]):
+                    shared = Needs(shared.columns | each.columns, shared.foreign | each.foreign)
+            path.carried.update(dict.fromkeys(group, shared))
         path.version += 1
-        flaws = {name: flaw for name in path.streams if (flaw := self._open(name).flaw) is not None}
+        flaws = {
+            name: flaw for group in self._groups(path) for name in group if (flaw := self._open(group).flaw) is not None
+        }
         path.packing = Packing({n: _columns(self._streams[n], path.carried[n]) for n in path.streams}, flaws)
         self._stale.add(path.name)
 
-    def _open(self, name: str) -> Rows:
-        if name not in self._streams:
-            raise LaneError(
-                f"stream {name} was read by the script that wrote this checkpoint and is not declared any more;"
-                " declare it again, or give another checkpoint"
-            )
-        if name not in self._rows:
-            frame = self._frames.get(name)
-            self._rows[name] = Rows(frame) if frame is not None else open_stream(self._spark, self._streams[name])
-        return self._rows[name]
+    def _groups(self, path: _Path) -> list[list[str]]:
+        """The streams of a lane, those together that can be read as one source, in an order that restarts keep."""
+        groups: dict[object, list[str]] = {}
+        for name in path.streams:
+            stream = self._streams.get(name)
+            key = alike(stream) if stream is not None and name not in self._frames else None
+            groups.setdefault(key if key is not None else name, []).append(name)
+        return list(groups.values())
+
+    def _open(self, group: list[str]) -> Rows:
+        for name in group:
+            if name not in self._streams:
+                raise LaneError(
+                    f"stream {name} was read by the script that wrote this checkpoint and is not declared any more;"
+                    " declare it again, or give another checkpoint"
+                )
+        key = tuple(group)
+        if key not in self._rows:
+            frame = self._frames.get(group[0])
+            streams = [self._streams[name] for name in group]
+            self._rows[key] = Rows(frame) if frame is not None else open_streams(self._spark, streams)
+        return self._rows[key]
 
     def _made(self, path: _Path) -> Lane:
-        assert path.packing is not None
-        frames = {name: self._open(name).frame for name in path.streams}
+        packing = path.packing
+        assert packing is not None
+        frames = []
+        for group in self._groups(path):
+            rows = self._open(group)
+            tag = None
+            if rows.member is not None:
+                numbers = ", ".join(str(packing.streams.index(name)) for name in group)
+                tag = f"element_at(array({numbers}), {rows.member} + 1)"
+            frames.append(rows.frame.selectExpr(*packing.select(group[0], tag)))
         key = path.key
         return Lane(
             path.name,
             frames,
-            path.packing,
+            packing,
             lambda lane, batch, frame: self._deliver(lane.name, key, batch, frame),
             f"{self._checkpoint.uri.rstrip('/')}/lanes/{path.name}",
         )

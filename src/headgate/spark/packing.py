@@ -74,14 +74,15 @@ class Packing:
             self._places[stream] = places
             self._names[stream] = [name for name, _, _ in parts]
 
-    def select(self, stream: str) -> list[str]:
-        """The `selectExpr` that lays a stream's rows into the slots.
+    def select(self, stream: str, tag: str | None = None) -> list[str]:
+        """The `selectExpr` that lays a stream's rows into the slots. `tag` is Spark SQL for the number of the stream
+        that a row belongs to, where several of one shape are read together.
 
         >>> Packing({"a": [("x", pa.int32(), "x + 1")]}).select("a")
         ['CAST(0 AS SMALLINT) AS stream', 'CAST(x + 1 AS INT) AS t0_0']
         """
         sql = self._sql[stream]
-        chosen = [f"CAST({self._tags[stream]} AS SMALLINT) AS {TAG}"]
+        chosen = [f"CAST({self._tags[stream] if tag is None else tag} AS SMALLINT) AS {TAG}"]
         for index, slot in enumerate(self.slots):
             chosen.append(f"CAST({sql.get(index, 'NULL')} AS {sql_name(slot.type)}) AS {slot.name}")
         if self._flaws:

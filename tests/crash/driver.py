@@ -1,0 +1,50 @@
+"""Runs `headgate run` in a process that kills itself with −9 at a chosen point of the commit protocol.
+
+Usage: driver.py POINT NUMBER ARGUMENTS…, where POINT is one of those in `POINTS` or `none`, and NUMBER counts how often
+the point is reached before it kills.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from headgate.cli.main import run
+from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.sinks.files import FolderWriter
+
+POINTS: dict[str, tuple[type, str, bool]] = {
+    "before-commit": (Checkpoint, "commit", True),
+    "after-commit": (Checkpoint, "commit", False),
+    "before-publish": (FolderWriter, "publish", True),
+    "after-publish": (FolderWriter, "publish", False),
+    "before-published": (Checkpoint, "publish", True),
+    "in-clean": (Checkpoint, "clean", False),
+}
+
+
+def arm(point: str, number: int) -> None:
+    """Makes the process die when the point is reached for the given time."""
+    owner, name, before = POINTS[point]
+    original: Callable[..., Any] = getattr(owner, name)
+    left = [number]
+
+    def armed(self: Any, *args: Any, **named: Any) -> Any:
+        left[0] -= 1
+        if before and left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = original(self, *args, **named)
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(owner, name, armed)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] != "none":
+        arm(sys.argv[1], int(sys.argv[2]))
+    run(sys.argv[3:])

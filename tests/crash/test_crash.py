@@ -1,0 +1,209 @@
+"""Kills the driver and the workers with −9 while files arrive; at the end nothing is lost and nothing is there twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.crash.driver import POINTS
+
+SCRIPT = """
+CREATE CLASS critical WITH (priority = 6);
+CREATE STREAM a (ts TIMESTAMP, k STRING, v INT, WATERMARK FOR ts AS ts - INTERVAL 60 SECONDS)
+USING parquet OPTIONS (path '{root}/a', maxFilesPerTrigger '2');
+CREATE STREAM b (ts TIMESTAMP, k STRING, w INT, WATERMARK FOR ts AS ts - INTERVAL 60 SECONDS)
+USING parquet OPTIONS (path '{root}/b', maxFilesPerTrigger '2');
+CREATE FUNCTION doubled(v INT) RETURNS INT AS 'tests.crash.functions:doubled';
+CREATE QUERY hot CLASS critical INTO parquet OPTIONS (path '{root}/out/hot') AS {hot};
+CREATE QUERY sums INTO parquet OPTIONS (path '{root}/out/sums') AS {sums};
+CREATE QUERY visits INTO parquet OPTIONS (path '{root}/out/visits') AS {visits};
+CREATE QUERY pairs INTO parquet OPTIONS (path '{root}/out/pairs') AS {pairs};
+CREATE QUERY lonely INTO parquet OPTIONS (path '{root}/out/lonely') AS {lonely};
+CREATE QUERY twice INTO parquet OPTIONS (path '{root}/out/twice') AS {twice};
+CREATE QUERY totals INTO console OPTIONS (numRows '1000') AS {totals};
+"""
+QUERIES = {
+    "hot": "SELECT ts, k, v FROM a WHERE v > 70",
+    "sums": "SELECT window(ts, '20 seconds', '10 seconds') AS win, k, sum(v) AS s, count(*) AS n, avg(v) AS m"
+    " FROM a GROUP BY window(ts, '20 seconds', '10 seconds'), k",
+    "visits": "SELECT session_window(ts, '3 seconds') AS visit, k, count(*) AS n FROM a"
+    " GROUP BY session_window(ts, '3 seconds'), k",
+    "pairs": "SELECT a.ts, b.ts AS bts, a.k, v, w FROM a JOIN b ON a.k = b.k"
+    " AND b.ts BETWEEN a.ts - INTERVAL 2 SECONDS AND a.ts + INTERVAL 2 SECONDS",
+    "lonely": "SELECT a.ts, a.k, v, w FROM a LEFT JOIN b ON a.k = b.k AND v = w"
+    " AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 SECONDS",
+    "twice": "SELECT ts, k, doubled(v) AS d FROM a WHERE v < 10",
+    "totals": "SELECT k, count(*) AS n, sum(v) AS s FROM a GROUP BY k",
+}
+START = 1_700_000_000_000_000
+
+
+def _write(folder: Path, number: int, rows: pa.Table) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    hidden = folder / f".{number:05d}.parquet"
+    pq.write_table(rows, hidden)
+    hidden.rename(folder / f"{number:05d}.parquet")
+
+
+class Arrivals:
+    """Files of both streams, event time going on with the number; disorder stays far below the watermark's delay."""
+
+    def __init__(self, root: Path, seed: int) -> None:
+        self._root = root
+        self._random = random.Random(seed)
+        self.number = 0
+
+    def more(self, files: int) -> None:
+        for _ in range(files):
+            for stream, value in (("a", "v"), ("b", "w")):
+                count = self._random.randint(20, 60)
+                base = START + self.number * 2_000_000
+                rows = {
+                    "ts": pa.array(
+                        [base + self._random.randrange(-3_000_000, 3_000_000) for _ in range(count)],
+                        pa.timestamp("us", "UTC"),
+                    ),
+                    "k": [f"k{self._random.randrange(5)}" for _ in range(count)],
+                    value: pa.array([self._random.randrange(100) for _ in range(count)], pa.int32()),
+                }
+                _write(self._root / stream, self.number, pa.table(rows))
+            self.number += 1
+
+    def last(self) -> None:
+        """One row of every key, so that the final run tells every total."""
+        times = pa.array([START + self.number * 2_000_000] * 5, pa.timestamp("us", "UTC"))
+        _write(
+            self._root / "a",
+            self.number,
+            pa.table({"ts": times, "k": [f"k{n}" for n in range(5)], "v": pa.array([1] * 5, pa.int32())}),
+        )
+
+
+class Driver:
+    """One life of the engine, in a process group of its own."""
+
+    def __init__(self, root: Path, point: str = "none", number: int = 1, once: bool = False) -> None:
+        arguments = ["run", str(root / "script.sql"), "--checkpoint", str(root / "ck"), *(["--once"] if once else [])]
+        self._log = (root / "log").open("ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.driver", point, str(number), *arguments],
+            stdout=subprocess.PIPE if once else self._log,
+            stderr=self._log,
+            cwd=Path(__file__).parents[2],
+            start_new_session=True,
+            text=True,
+        )
+        self._commits = root / "ck" / "commits"
+        self._before = self._newest()
+
+    def _newest(self) -> str:
+        return max((f.name for f in self._commits.glob("*.json")), default="") if self._commits.exists() else ""
+
+    def wait_for_commit(self, seconds: float) -> None:
+        """Until an epoch of this life is committed, or it has died."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and self.process.poll() is None and self._newest() == self._before:
+            time.sleep(0.02)
+
+    def workers(self) -> list[int]:
+        """The Python workers of this life's Spark."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and os.getpgid(int(entry.name)) == self.process.pid:
+                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                    parent = int(re.search(r"PPid:\s+(\d+)", (entry / "status").read_text()).group(1))  # type: ignore[union-attr]
+                    above = (Path("/proc") / str(parent) / "cmdline").read_bytes().decode()
+                    if "pyspark.daemon" in command and "pyspark.daemon" in above:
+                        found.append(int(entry.name))
+            except (OSError, AttributeError):
+                continue
+        return found
+
+    def kill(self) -> None:
+        """The whole machine goes down: driver, JVM and workers."""
+        if self.process.poll() is None or self.workers():
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+        self._log.close()
+
+
+def _expected(spark: Any, root: Path, name: str) -> Counter[str]:
+    spark.read.parquet(str(root / "a")).createOrReplaceTempView("a")
+    spark.read.parquet(str(root / "b")).createOrReplaceTempView("b")
+    text = QUERIES[name].replace("doubled(v)", "v * 2")
+    return Counter(map(repr, spark.sql(text).toArrow().to_pylist()))
+
+
+def _crash(spark: Any, root: Path, seed: int, rounds: int) -> None:
+    chance = random.Random(seed)
+    (root / "script.sql").write_text(SCRIPT.format(root=root, **QUERIES))
+    arrivals = Arrivals(root, seed)
+    arrivals.more(2)
+    killed = 0
+    kinds = ["random", *POINTS, "worker"]
+    for number in range(rounds):
+        kind = kinds[number % len(kinds)] if number else "after-commit"
+        point = kind if kind in POINTS else "none"
+        # Cleaning comes every twentieth epoch, so it is not waited for longer than the others.
+        driver = Driver(root, point, chance.randint(1, 3) if kind != "in-clean" else 1)
+        arrivals.more(chance.randint(2, 4))
+        driver.wait_for_commit(90)
+        if kind == "worker":
+            for pid in driver.workers():
+                os.kill(pid, signal.SIGKILL)
+            arrivals.more(2)
+            time.sleep(chance.uniform(0.5, 3.0))
+        elif point != "none":
+            arrivals.more(2)
+            try:
+                driver.process.wait(15)
+            except subprocess.TimeoutExpired:
+                pass
+        else:
+            time.sleep(chance.uniform(0.0, 1.5))
+        killed += 1
+        driver.kill()
+    arrivals.last()
+    final = Driver(root, once=True)
+    told, _ = final.process.communicate(timeout=240)
+    assert final.process.returncode == 0, (root / "log").read_text()[-3000:]
+    assert killed == rounds
+    for name in QUERIES:
+        if name == "totals":
+            continue
+        rows = [row for f in (root / "out" / name).glob("*.parquet") for row in pq.read_table(f).to_pylist()]
+        found, wanted = Counter(map(repr, rows)), _expected(spark, root, name)
+        assert not wanted - found, f"{name} lost {list((wanted - found).items())[:3]}"
+        assert not found - wanted, f"{name} has twice or wrong {list((found - wanted).items())[:3]}"
+    totals = {m[1]: (int(m[2]), int(m[3])) for m in re.finditer(r"totals: k=(\w+) n=(\d+) s=(\d+)", told)}
+    wanted_totals = {r["k"]: (r["n"], r["s"]) for r in spark.sql(QUERIES["totals"]).toArrow().to_pylist()}
+    assert totals == wanted_totals
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_three_crashes(spark: Any, tmp_path: Path) -> None:
+    _crash(spark, tmp_path, 11, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(1800)
+def test_twenty_four_crashes(spark: Any, tmp_path: Path) -> None:
+    _crash(spark, tmp_path, 12, 24)
