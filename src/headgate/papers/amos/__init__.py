@@ -1,5 +1,6 @@
 """002, AMoS: selecting among scheduling algorithms by what they achieved; its example and Figs. 5–9."""
 
 from headgate.papers.amos.example import example
+from headgate.papers.amos.selection import delay, delay_30_rate_70, delay_70_rate_30, equal, queue
 
-__all__ = ["example"]
+__all__ = ["delay", "delay_30_rate_70", "delay_70_rate_30", "equal", "example", "queue"]

@@ -1,6 +1,7 @@
 """AMoS: which policy to run next, learned from what the policies achieved (002 §3)."""
 
-from headgate.scheduling.amos.learners import LEARNERS, Learner, learner
+from headgate.scheduling.amos.choice import LEARNERS, learner
+from headgate.scheduling.amos.learners import Learner
 from headgate.scheduling.amos.policy import Amos
 from headgate.scheduling.amos.scoring import Objective, Scores, Spec
 

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import log, sqrt
 from random import Random
+from typing import TYPE_CHECKING
 
-from headgate.scheduling.errors import PolicyError, closest
+if TYPE_CHECKING:
+    from headgate.scheduling.amos.controlled import Situation
 
 
 class Learner(ABC):
-    """Chooses among candidates that have all run at least once. Deterministic by the `random` it is given."""
+    """Chooses among candidates that have all run at least once. Deterministic by the `random` it is given.
+
+    A learner with `watches` is also told what waited before and after each interval (`compare`).
+    """
+
+    watches: bool = False
 
     def learn(self, chosen: str, reward: float) -> None:  # noqa: B027 - the wheel learns from the scores alone
         """The candidate ran for an interval and was rewarded (0 to 2, 1 is average)."""
+
+    def compare(  # noqa: B027 - most learners look at the rewards alone
+        self, chosen: str, before: Situation, after: Situation, weights: Mapping[str, float]
+    ) -> None:
+        """What waited when the candidate's interval began and ended, and the weights of the spec."""
 
     @abstractmethod
     def choose(self, scores: Mapping[str, float], random: Random) -> str:
@@ -83,17 +95,3 @@ class Thompson(_Discounted):
             return random.gauss(mean, spread / sqrt(count))
 
         return max(scores, key=draw)
-
-
-LEARNERS: Mapping[str, Callable[[], Learner]] = {
-    "wheel": RouletteWheel,
-    "ucb": DiscountedUcb,
-    "thompson": Thompson,
-}
-
-
-def learner(name: str) -> Learner:
-    """A learner by name."""
-    if name not in LEARNERS:
-        raise PolicyError(f"unknown learner '{name}'; {closest(name, LEARNERS)}")
-    return LEARNERS[name]()

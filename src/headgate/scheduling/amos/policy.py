@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar
 
-from headgate.scheduling.amos.learners import LEARNERS, Learner, learner
+from headgate.scheduling.amos.choice import LEARNERS, learner
+from headgate.scheduling.amos.controlled import Situation
+from headgate.scheduling.amos.learners import Learner
 from headgate.scheduling.amos.scoring import OBJECTIVES, Scores, Spec
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.errors import PolicyError
@@ -54,6 +56,7 @@ class Amos(Policy):
         self._untried = list(range(1, len(self.policies)))
         self._before = Performance()
         self._since = 0.0
+        self._found = Situation(0.0, 0.0, 0.0, 0.0)
         self.history.append((0.0, self.policies[0].name))
 
     @property
@@ -80,6 +83,9 @@ class Amos(Policy):
         if now <= self._since:
             return changed
         self._score(view.performance, now - self._since)
+        if self._learner.watches:
+            found, self._found = self._found, Situation.of(view)
+            self._learner.compare(self._names[self._current], found, self._found, self.spec.weights)
         self._before, self._since = view.performance.copy(), now
         following = self._select()
         if following == self._current:

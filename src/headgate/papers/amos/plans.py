@@ -1,0 +1,112 @@
+"""002 Fig. 4 and §4.1: the two query plans, their streams, and one run of an algorithm over them.
+
+The selectivities and times of Fig. 4 cannot be read (only Op4 of plan 2: 0.25 and 0.25), nor are the rates, the
+start-up cost of an operator, the time slice, or the length of a run given: all are ours, stated in the setup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headgate.scheduling import Topology
+from headgate.simulation import ChangingPoisson, Join, Model, Operator, simulate
+
+Floats = NDArray[np.float64]
+
+SECONDS = 200.0
+CHANGE = 5.0
+BIN = 5.0
+SWITCH = 0.0005
+SLICE = "10ms"
+INTERVAL = "250ms"
+SINGLE = {"RR": f"rr:quantum={SLICE}", "FIFO": "fifo:rows=1", "MTIQ": "mtiq", "Chain": "chain"}
+CANDIDATES = f"rr(quantum={SLICE})+fifo(rows=1)+mtiq+chain"
+LEARNERS = {"AMoS": "wheel", "AMoS, our learner": "controlled"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A query plan, and the range (tuples/s) that each stream's mean is drawn from every five seconds."""
+
+    name: str
+    inputs: Mapping[str, tuple[str, ...]]
+    models: Mapping[str, Model]
+    rates: Mapping[str, tuple[float, float]]
+
+
+PLANS = {
+    1: Plan(
+        "plan 1: one stream, four operators",
+        {"op1": ("stream",), "op2": ("op1",), "op3": ("op2",), "op4": ("op3",)},
+        {
+            "op1": Operator(0.005, 0.8),
+            "op2": Operator(0.010, 0.3),
+            "op3": Operator(0.010, 0.9),
+            "op4": Operator(0.020, 0.7),
+        },
+        {"stream": (12.0, 64.0)},
+    ),
+    2: Plan(
+        "plan 2: a filter on each of two streams, a join within 200 ms, a filter",
+        {"op1": ("stream 1",), "op4": ("stream 2",), "op2": ("op1", "op4"), "op3": ("op2",)},
+        {
+            "op1": Operator(0.005, 0.5),
+            "op4": Operator(0.0025, 0.25),
+            "op2": Join(0.010, 0.05, window=0.2),
+            "op3": Operator(0.020, 0.5),
+        },
+        {"stream 1": (12.0, 64.0), "stream 2": (12.0, 64.0)},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run achieved: mean delay (s), mean tuples in queues, results/s; and the same over time.
+
+    Over time, by bins of five seconds: total delay and number of the results, and tuples in queues.
+    """
+
+    delay: float
+    queue: float
+    output: float
+    delays: Floats
+    results: Floats
+    queues: Floats
+
+
+def amos(learner: str, weights: Mapping[str, float], seed: int) -> str:
+    """The text of the AMoS policy over the four algorithms."""
+    spec = "+".join(f"{name}*{weight:g}" for name, weight in weights.items())
+    return f"amos:policies={CANDIDATES},weights={spec},learner={learner},interval={INTERVAL},seed={seed}"
+
+
+@cache
+def run(plan: int, policy: str, seed: int, seconds: float = SECONDS) -> Run:
+    """One run: arrivals for `seconds`, then until the queues are empty. The same seed brings the same tuples."""
+    chosen = PLANS[plan]
+    topology = Topology.of(chosen.inputs)
+    arrivals = {
+        name: ChangingPoisson(rates, every=CHANGE, until=seconds, draw=True) for name, rates in chosen.rates.items()
+    }
+    result = simulate(topology, chosen.models, arrivals, policy, switch=SWITCH, seed=seed, tuples="whole")
+    output = result.outputs[0]
+    times, latencies = np.frombuffer(output.time), np.frombuffer(output.latency)
+    rows = np.frombuffer(output.rows)
+    edges = np.arange(0.0, seconds + BIN / 2, BIN)
+    levels = result.queue_series()[1]
+    per_bin = int(BIN)
+    levels = np.pad(levels, (0, max(0, int(seconds) - len(levels))))[: int(seconds)]
+    return Run(
+        delay=result.latency().mean,
+        queue=result.row_seconds / seconds,
+        output=float(rows[times <= seconds].sum()) / seconds,
+        delays=np.histogram(times, edges, weights=latencies * rows)[0],
+        results=np.histogram(times, edges, weights=rows)[0],
+        queues=levels.reshape(-1, per_bin).mean(axis=1),
+    )

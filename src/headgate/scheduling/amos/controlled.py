@@ -1,0 +1,112 @@
+"""A learner that compares candidates at equal load: what each leaves waiting, given what it found waiting.
+
+What an interval achieves depends far more on the load it meets than on the policy that runs in it, and a delay shows
+only when the result comes out, perhaps under another policy. So this learner looks at what waits: by Little's law
+the total delay of results is the area under the results that are still due. A regression over all intervals
+explains what waits at an interval's end by what waited at its start, what came in, and who ran; the last is the
+effect of a candidate. The next one is drawn by Thompson sampling from what is believed of these effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import log1p
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headgate.scheduling.amos.learners import Learner
+from headgate.scheduling.flow import downstream
+from headgate.scheduling.view import View
+
+Floats = NDArray[np.float64]
+
+# What each objective wants little of: results that are due, rows that wait, bytes that they hold.
+LEVELS: Mapping[str, int] = {"delay": 0, "output": 0, "queue": 1, "memory": 2}
+CONTROLS = 4
+RIDGE = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What waits at a moment: the results that will come of it, its rows and its bytes; and results so far."""
+
+    due: float
+    rows: float
+    bytes: float
+    delivered: float
+
+    @classmethod
+    def of(cls, view: View) -> Situation:
+        _, results = downstream(view)
+        waiting = view.queues.rows
+        due = sum(waiting[edge.id] * results[edge.consumer] for edge in view.topology.edges)
+        return cls(due, sum(waiting), view.queues.held, view.performance.results)
+
+
+class ControlledThompson(Learner):
+    """Thompson sampling over the candidates' effects, controlled for load; old intervals fade by `gamma`."""
+
+    watches = True
+
+    def __init__(self, gamma: float = 0.998) -> None:
+        self.gamma = gamma
+        self._places: dict[str, int] = {}
+        self._weights = np.zeros(3)
+        self._intervals = 0.0
+        # Sums of the regression: features × features, features × levels, levels × levels.
+        self._features = np.eye(CONTROLS) * RIDGE
+        self._cross = np.zeros((CONTROLS, 3))
+        self._levels = np.zeros((3, 3))
+
+    def compare(self, chosen: str, before: Situation, after: Situation, weights: Mapping[str, float]) -> None:
+        """Learn from an interval. `weights` are the spec's; they may differ from call to call."""
+        if chosen not in self._places:
+            self._grow(chosen)
+        came = max(after.due - before.due + after.delivered - before.delivered, 0.0)
+        features = np.zeros(len(self._features))
+        features[:CONTROLS] = (log1p(before.due), log1p(before.rows), log1p(before.bytes), log1p(came))
+        features[CONTROLS + self._places[chosen]] = 1.0
+        levels = np.array([log1p(max(level, 0.0)) for level in (after.due, after.rows, after.bytes)])
+        # The ridge does not fade: it is what is believed before anything was seen.
+        ridge = np.eye(len(features)) * RIDGE * (1 - self.gamma)
+        self._features = self._features * self.gamma + np.outer(features, features) + ridge
+        self._cross = self._cross * self.gamma + np.outer(features, levels)
+        self._levels = self._levels * self.gamma + np.outer(levels, levels)
+        self._intervals = self._intervals * self.gamma + 1
+        self._weights = np.zeros(3)
+        for name, weight in weights.items():
+            self._weights[LEVELS[name]] += weight
+
+    def choose(self, scores: Mapping[str, float], random: Random) -> str:
+        for name in scores:
+            if name not in self._places:
+                return name
+        effects = self._draw(random)
+        return min(scores, key=lambda name: effects[self._places[name]])
+
+    def _draw(self, random: Random) -> Floats:
+        """An effect for each candidate, drawn from what the regression leaves possible; less is better.
+
+        The regression is linear in what it explains, so the weights of the day apply to all that was seen.
+        """
+        cross = self._cross @ self._weights
+        spread = np.linalg.inv(self._features)
+        mean = spread @ cross
+        unexplained = float(self._weights @ self._levels @ self._weights - mean @ cross)
+        variance = max(unexplained / max(self._intervals - len(mean), 1.0), 1e-6)
+        root = np.linalg.cholesky(spread[CONTROLS:, CONTROLS:] * variance)
+        noise = np.array([random.gauss(0.0, 1.0) for _ in self._places])
+        drawn: Floats = mean[CONTROLS:] + root @ noise
+        return drawn
+
+    def _grow(self, name: str) -> None:
+        """A candidate that was never seen: one more feature."""
+        self._places[name] = len(self._places)
+        size = len(self._features)
+        features = np.eye(size + 1) * RIDGE
+        features[:size, :size] = self._features
+        self._features = features
+        self._cross = np.vstack([self._cross, np.zeros((1, 3))])
