@@ -1,7 +1,8 @@
-"""Kills the driver and the workers with −9 while files arrive; at the end nothing is lost and nothing is there twice."""
+"""Kills drivers and workers with −9 while files arrive; at the end nothing is lost and nothing is there twice."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
@@ -135,10 +136,8 @@ class Driver:
     def kill(self) -> None:
         """The whole machine goes down: driver, JVM and workers."""
         if self.process.poll() is None or self.workers():
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         self.process.wait()
         self._log.close()
 
@@ -171,10 +170,8 @@ def _crash(spark: Any, root: Path, seed: int, rounds: int) -> None:
             time.sleep(chance.uniform(0.5, 3.0))
         elif point != "none":
             arrivals.more(2)
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 driver.process.wait(15)
-            except subprocess.TimeoutExpired:
-                pass
         else:
             time.sleep(chance.uniform(0.0, 1.5))
         killed += 1
