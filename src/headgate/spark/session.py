@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 _ANYWHERE = {
@@ -26,7 +27,8 @@ _LOCAL = {
     ),
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
-    "spark.log.level": "ERROR",
+    # Without it the JVM greets with a page of warnings before any level can be set.
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -36,6 +38,18 @@ _LOCAL = {
 def local_session(name: str, settings: Mapping[str, str] | None = None) -> Any:
     """A session in this process, on all cores. `settings` override ours."""
     return session(name, "local[*]", settings)
+
+
+def untuned_session(name: str) -> Any:
+    """A local session as Spark comes, but for what a test needs: what the benches compare with."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[*]").appName(name).config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+    made = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    return made
 
 
 def session(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:
@@ -50,6 +64,4 @@ def session(name: str, master: str | None = None, settings: Mapping[str, str] | 
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    made = builder.getOrCreate()
-    made.sparkContext.setLogLevel("ERROR")
-    return made
+    return builder.getOrCreate()

@@ -1,0 +1,90 @@
+"""A costly function in class report needs one and a half times the processors: what becomes of class critical?"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from headgate.bench.arrivals import Arrivals
+from headgate.bench.plain import Latencies
+from headgate.bench.workload import declarations, timed
+from headgate.engine import Engine
+from headgate.feeder.forest import seconds_per_row
+from headgate.outcome import Outcome, Series
+from headgate.spark.session import local_session
+
+WARM, MEASURED = 20.0, 60.0
+LOAD = 1.5
+CRITICAL = 7
+BUDGET = 0.2
+MEMORY = 64 << 20
+RATE = 3000.0
+
+
+def run() -> Outcome:
+    """Critical queries alone, then the same with reports that need more than there is; same rows, same length."""
+    cost = seconds_per_row()
+    # As many reports, each with the function on every row, as it takes to need one and a half times all cores.
+    reports = max(1, round(LOAD * (os.cpu_count() or 1) / (RATE * cost)))
+    spark = local_session("headgate-bench-overload")
+    try:
+        alone, _, _ = _run(spark, 0)
+        beside, backlog, memory = _run(spark, reports)
+    finally:
+        spark.stop()
+    measured: dict[str, Any] = {
+        "critical_alone_s": alone[0],
+        "critical_beside_overload_s": beside[0],
+        "critical_alone_p99_s": alone[1],
+        "critical_beside_overload_p99_s": beside[1],
+        "ratio": beside[0] / alone[0],
+        "backlog_rows_at_end": backlog[-1] if backlog else 0,
+        "held_bytes_at_most": memory,
+    }
+    return Outcome(
+        "overload",
+        "critical alone, in the same run",
+        "with reports that need 150% of the processors, class critical stays within 1.5 times of its latency alone",
+        {"ratio": 1.5, "held_bytes_at_most": MEMORY * 1.1},
+        measured,
+        lambda asked, found: bool(all(found[key] <= asked[key] for key in asked)),
+        {"reports": reports, "seconds_per_row": cost, "rate": RATE, "budget_s": BUDGET, "memory_mark": MEMORY},
+        [Series("rows waiting", list(range(len(backlog))), backlog)],
+        ("second", "rows waiting"),
+    )
+
+
+def _run(spark: Any, reports: int) -> tuple[tuple[float, float, int], list[float], int]:
+    latencies = Latencies()
+    arrivals = Arrivals(["s0"], RATE)
+    engine = Engine("cqc", spark=spark, budget=BUDGET, memory=MEMORY)
+    engine.execute("CREATE CLASS critical WITH (priority = 6); CREATE CLASS report WITH (priority = 1);")
+    engine.execute(declarations(["s0"], arrivals.folder))
+    engine.execute(
+        "CREATE FUNCTION spread(temperature INT, humidity INT, scenario DOUBLE) RETURNS DOUBLE"
+        " AS 'headgate.feeder.forest:spread';"
+    )
+    critical = [f"alert{n}" for n in range(CRITICAL)]
+    for n, name in enumerate(critical):
+        select = f"SELECT ts, location, temperature, arrived FROM s0 WHERE temperature > {30 + n} AND humidity < 50"
+        engine.query(name, select, cls="critical", sink=timed(name, latencies))
+    for n in range(reports):
+        select = f"SELECT location, spread(temperature, humidity, {n}.0D) AS risk FROM s0"
+        engine.query(f"report{n}", select, cls="report")
+    backlog: list[float] = []
+    memory = 0
+    arrivals.start()
+    try:
+        engine.start()
+        engine.wait(WARM)
+        latencies.since = time.time()
+        for _ in range(int(MEASURED)):
+            engine.wait(1.0)
+            metrics = engine.metrics()
+            backlog.append(metrics["waiting"])
+            memory = max(memory, metrics.get("memory", {}).get("bytes", 0))
+    finally:
+        arrivals.stop()
+        engine.stop()
+    return latencies.of(critical), backlog, memory
