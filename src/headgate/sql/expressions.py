@@ -72,37 +72,11 @@ _REFUSED = {
 
 # Names of operators in the catalogue that are no functions in SQL.
 _INTERNAL = frozenset(
-    [
-        "add",
-        "subtract",
-        "multiply",
-        "divide",
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "eq_null_safe",
-        "bitand",
-        "bitor",
-        "bitxor",
-        "bitnot",
-        "element",
-        "field",
-        "is_null",
-        "is_not_null",
-        "is_true",
-        "is_false",
-        "is_not_true",
-        "is_not_false",
-        "plus_months",
-        "extract_seconds",
-        "yearofweek",
-        "in",
-        "case",
-        "cast",
-    ]
+    (
+        *("add", "subtract", "multiply", "divide", "eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"),
+        *("bitand", "bitor", "bitxor", "bitnot", "is_null", "is_not_null", "is_true", "is_false", "is_not_true"),
+        *("is_not_false", "element", "field", "plus_months", "extract_seconds", "yearofweek", "in", "case", "cast"),
+    )
 )
 _WITH_UNIT = {
     **dict.fromkeys(("timestampadd", "dateadd", "date_add"), "timestampadd"),

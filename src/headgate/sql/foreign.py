@@ -151,7 +151,9 @@ def _literal(literal: Literal) -> str:
     if isinstance(value, bytes):
         return f"X'{value.hex().upper()}'"
     if isinstance(value, timedelta):
-        return f"INTERVAL '{value // timedelta(microseconds=1)}' MICROSECOND"
+        # A date plus days is a date; plus anything finer it is a timestamp.
+        size, word = (value.days, "DAY") if value % timedelta(days=1) == timedelta(0) else (None, "MICROSECOND")
+        return f"INTERVAL '{value // timedelta(microseconds=1) if size is None else size}' {word}"
     if isinstance(value, datetime):
         kind = "TIMESTAMP_NTZ" if type_ == t.TIMESTAMP_NTZ else "TIMESTAMP"
         return f"{kind} '{value.isoformat(sep=' ')}'"

@@ -59,7 +59,10 @@ def _text(node: exp.Expr) -> str:
     if isinstance(node, exp.Distinct):
         return "DISTINCT " + ", ".join(_text(e) for e in node.expressions)
     if isinstance(node, exp.Anonymous):
-        return f"{node.name.lower()}({', '.join(_text(e) for e in node.expressions)})"
+        args = node.expressions
+        if node.name.lower() in ("first", "last", "any_value", "first_value", "last_value"):
+            args = args[:1]  # Spark leaves out whether nulls are ignored
+        return f"{node.name.lower()}({', '.join(_text(e) for e in args)})"
     if isinstance(node, exp.Cast):
         return f"CAST({_text(node.this)} AS {node.args['to'].sql(dialect='spark')})"
     if isinstance(node, exp.Neg):
