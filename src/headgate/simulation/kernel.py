@@ -328,7 +328,8 @@ class Simulation:
         direct, queued, enter = self._direct, self._queued, self._enter
         fractional, accumulate = self._tuples == "fractional", self._tuples == "whole"
         carry = [0.0] * len(models)
-        chance = Random(f"{self.seed}/selectivity").random
+        # One source of chance an operator: the same rows pass it whatever the policy.
+        chance = [Random(f"{self.seed}/{name}/selectivity").random for name in self.topology.operators]
 
         def process(operator: int, port: int, arrival: float, rows: float, drawn: float, t: float) -> float:
             fixed = seconds[operator]
@@ -351,7 +352,7 @@ class Simulation:
                     carry[operator] = out - copies
                 else:
                     copies = int(out)
-                    copies += chance() < out - copies
+                    copies += chance[operator]() < out - copies
                 out = 1.0
             if not copies:
                 return t

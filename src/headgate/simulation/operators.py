@@ -93,7 +93,8 @@ class Join(Model):
     """A symmetric window join of two inputs.
 
     A row costs `cost` plus `probe` for each row in the opposite window (nested loops) plus `match` for each
-    result (hash join: probe = 0), and yields `selectivity` × rows in the opposite window. The window is
+    result (hash join: probe = 0) plus `expire` for each row that has left the opposite window since the last one,
+    and yields `selectivity` × rows in the opposite window. The window is
     `window` seconds (rows meet that arrived within it of each other, whichever is processed first), or the newest
     `rows` rows. `tumbling`: windows do not slide but follow one another (of `window` seconds, or of `rows` rows a
     side), and rows meet only those of the same window; so the number of results is the same whichever side is
@@ -108,6 +109,7 @@ class Join(Model):
     match: float = 0.0
     bytes_out: float | None = None
     tumbling: bool = False
+    expire: float = 0.0
 
     def __post_init__(self) -> None:
         cost(self.cost)
@@ -116,8 +118,10 @@ class Join(Model):
             raise ModelError("a join needs either a window in seconds or a window in rows")
         if not (self.window or self.rows or 0) > 0:
             raise ModelError("a join's window must be above zero")
-        if self.probe < 0 or self.match < 0:
-            raise ModelError("a join's cost per probe and per match must not be negative")
+        if self.probe < 0 or self.match < 0 or self.expire < 0:
+            raise ModelError("a join's cost per probe, per match and per expired row must not be negative")
+        if self.expire and (self.window is None or self.tumbling):
+            raise ModelError("only a sliding window of time has rows that expire; give the join no cost for them")
 
     def expected(self, rates: Sequence[float]) -> Expected:
         left, right = rates[0], rates[1]
@@ -132,7 +136,8 @@ class Join(Model):
             # Of two rows the later finds the earlier: on average half of the window has come.
             opposite /= 2
         results = self.selectivity * opposite
-        return Expected(self.cost + self.probe * opposite + self.match * results, results)
+        # In the long run one row expires for every row that comes.
+        return Expected(self.cost + self.expire + self.probe * opposite + self.match * results, results)
 
     def start(self, random: Random) -> Running:
         if self.tumbling:
@@ -173,13 +178,15 @@ class _TimeJoin(Running):
         self._reached: tuple[deque[tuple[float, float]], deque[tuple[float, float]]] = (deque(), deque())
         self._ahead: tuple[deque[tuple[float, float]], deque[tuple[float, float]]] = (deque(), deque())
         self._sizes = [0.0, 0.0]
+        self._expired = 0.0
 
     def take(self, port: int, arrival: float, rows: float) -> tuple[float, float]:
         model = self._model
         opposite = self._opposite(1 - port, arrival, model.window or 0.0)
         self._ahead[port].append((arrival, rows))
         results = model.selectivity * opposite * rows
-        return model.probe * opposite * rows + model.match * results, results
+        removing, self._expired = model.expire * self._expired, 0.0
+        return removing + model.probe * opposite * rows + model.match * results, results
 
     def _opposite(self, side: int, arrival: float, window: float) -> float:
         """Rows of a side within the window of an arrival; arrivals on the other side never fall."""
@@ -188,7 +195,9 @@ class _TimeJoin(Running):
             reached.append(ahead.popleft())
             self._sizes[side] += reached[-1][1]
         while reached and reached[0][0] < arrival - window:
-            self._sizes[side] -= reached.popleft()[1]
+            expired = reached.popleft()[1]
+            self._sizes[side] -= expired
+            self._expired += expired
         if not reached:
             self._sizes[side] = 0.0
         return self._sizes[side]

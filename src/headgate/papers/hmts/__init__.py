@@ -1,0 +1,7 @@
+"""000, hybrid multi-threaded scheduling: its experiments on decoupling, bursts and queue placement, rerun."""
+
+from headgate.papers.hmts.burst import burst
+from headgate.papers.hmts.decoupling import decoupling
+from headgate.papers.hmts.placement import placement
+
+__all__ = ["burst", "decoupling", "placement"]
