@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+_QUIET = Path(__file__).with_name("log4j2.properties")
 _ANYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     # The network lives in a Python worker from one epoch to the next.
@@ -28,7 +29,7 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
     # Without it the JVM greets with a page of warnings before any level can be set.
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
