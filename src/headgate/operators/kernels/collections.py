@@ -110,6 +110,8 @@ def _element(call: Call) -> Kernel:
 
 @kernel("element_at")
 def _element_at(call: Call) -> Kernel:
+    if pa.types.is_map(call.args[0].type):
+        return _element(call)
     return lambda value, index: _element_of_list(arrays(value, index), 1)
 
 
