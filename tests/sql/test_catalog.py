@@ -11,7 +11,7 @@ from headgate.graph.types import Schema
 from headgate.sql import Catalog, Result, SqlError
 from tests.sql.scripts import declared
 
-DESIGN = """
+SCRIPT = """
 CREATE CLASS critical WITH (priority = 6);
 
 CREATE STREAM sensors (
@@ -31,7 +31,7 @@ FROM sensors GROUP BY window(ts, '10 seconds', '5 seconds'), location;
 
 def test_the_statements() -> None:
     catalog = Catalog()
-    assert catalog.execute(DESIGN) == [
+    assert catalog.execute(SCRIPT) == [
         Result("created", "class", "critical"),
         Result("created", "stream", "sensors"),
         Result("created", "query", "fire"),

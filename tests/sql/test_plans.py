@@ -318,6 +318,14 @@ def test_equal_windows_bound_a_join() -> None:
         assert "window_time" in join.bound.left.text
 
 
+def test_equal_windows_of_rows_bound_a_join_by_their_own_times() -> None:
+    condition = "window(s.ts, '10 seconds') = window(k.at, '10 seconds')"
+    join = only(planned(f"SELECT s.humidity FROM sensors s JOIN smoke k ON {condition}"), Join)
+    assert (join.bound.low, join.bound.high) == (1 - 10 * SECOND, 10 * SECOND - 1)
+    assert isinstance(join.bound.left, Column)
+    assert len(join.left_keys) == 2
+
+
 def test_columns_computed_before_an_outer_join_are_null_after_it() -> None:
     plan = planned("SELECT b.one FROM sensors a LEFT JOIN (SELECT at, 1 AS one FROM smoke) b ON b.at = a.ts")
     assert isinstance(plan, Project)

@@ -108,8 +108,11 @@ def _between(
     if name != "eq":
         return False
     if is_window(a.type) and a.type == b.type:
-        if time_of(a, left) is not None and time_of(b, right) is not None:
-            bounds.setdefault((window_time(a), window_time(b)), _Bound()).add("eq", 0, term, True)
+        first_moment, second_moment = _moment(a, left), _moment(b, right)
+        if first_moment is not None and second_moment is not None:
+            bound = bounds.setdefault((first_moment[0], second_moment[0]), _Bound())
+            bound.add("le", first_moment[1], term, True)
+            bound.add("ge", -second_moment[1], term, True)
         for member in ("start", "end"):
             found.left_keys.append(_member(a, member))
             found.right_keys.append(_member(b, member))
@@ -117,6 +120,17 @@ def _between(
     found.left_keys.append(a)
     found.right_keys.append(b)
     return True
+
+
+def _moment(window: Expr, known: Times) -> tuple[Expr, int] | None:
+    """An event time that tells of a window, and by how much the window's last moment may be later."""
+    time = time_of(window, known)
+    if time is None:
+        return None
+    # A row's own time is what makes it late, not the end of the window that it is in.
+    if isinstance(window, Call) and window.name == "window" and time.length is not None:
+        return window.args[0], time.length - 1
+    return window_time(window), 0
 
 
 def _member(window: Expr, name: str) -> Expr:

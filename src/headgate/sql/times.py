@@ -140,6 +140,9 @@ class Linear:
 def linear(expr: Expr, known: Times) -> Linear | None:
     """An expression as an event time plus a constant, or None if it is not of that kind."""
     time = time_of(expr, known)
+    own = any(isinstance(e, Call) and e.name == "window" for e in expr.walk())
+    if own:  # a row's own time is what makes it late, not the window that it is in
+        return None
     if time is not None and not time.window:
         if isinstance(expr, Call) and expr.name == "field":
             return Linear(window_time(expr.args[0]), 1)
