@@ -149,3 +149,40 @@ def test_bench_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert "operators" in out
     code, _, err = headgate(capsys, "bench", "operater")
     assert (code, err) == (1, "no bench is called 'operater'; did you mean 'operators'?\n")
+
+
+def test_every_bench_can_be_run() -> None:
+    from importlib import import_module
+
+    from headgate.bench import BENCHES
+
+    for name in BENCHES:
+        assert callable(import_module(f"headgate.bench.{name.replace('-', '_')}").run)
+
+
+def test_bench_shows_and_writes_what_it_found(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from headgate.outcome import Outcome
+
+    found = Outcome(
+        "five selections",
+        "hand-written pyarrow.compute",
+        "at most 1.3 times",
+        {"ratio": 1.3},
+        {"ratio": 1.12},
+        lambda paper, measured: measured["ratio"] <= paper["ratio"],
+        {"rows": 10_000},
+    )
+    monkeypatch.setattr("headgate.bench.run", lambda name: [found])
+    code, out, _ = headgate(capsys, "bench", "operators", "--json", str(tmp_path / "b.json"))
+    assert code == 0
+    assert "1.12" in out
+    assert "holds" in out
+    written = json.loads((tmp_path / "b.json").read_text())
+    assert written == [found.json()]
+    code, _, err = headgate(capsys, "bench", "operators", "--json", str(tmp_path / "no" / "b.json"))
+    assert (code, err) == (
+        1,
+        f"{tmp_path / 'no' / 'b.json'}: no such file or directory; give a path that can be written\n",
+    )
