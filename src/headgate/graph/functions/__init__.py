@@ -7,6 +7,7 @@ Names that mean the same share one canonical name, so that expressions written d
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
 import pyarrow as pa
@@ -121,7 +122,8 @@ def resolve(
         return cast_signature(args[0], _CONVERSIONS[found])
     if found == "field":
         return collections.field_signature(tuple(args), option)
-    return CATALOGUE[found].rule(found, tuple(args), values)
+    signature = CATALOGUE[found].rule(found, tuple(args), values)
+    return replace(signature, fallible=may_fail(signature.name, signature.args, signature.result, values))
 
 
 def may_fail(
@@ -134,4 +136,6 @@ def may_fail(
     if name in _UNRULED:
         return _UNRULED[name](args, result, literals)
     entry = CATALOGUE.get(name)
-    return entry is None or entry.may_fail(args, result, literals or (None,) * len(args))
+    return entry is None or entry.may_fail(
+        args, result, literals if len(literals) == len(args) else (None,) * len(args)
+    )

@@ -107,7 +107,7 @@ def _plus(name: str, types: Types, literals: Literals) -> Signature:
     if INTERVAL in types:
         other = first if second == INTERVAL else second
         if other in (INTERVAL, NULL):
-            return Signature(name, (INTERVAL, INTERVAL), INTERVAL, fallible=True)
+            return Signature(name, (INTERVAL, INTERVAL), INTERVAL)
         if name == "subtract" and second != INTERVAL:
             raise _wrong(name, types, "an interval is subtracted from a time, not a time from an interval")
         interval = literals[1] if second == INTERVAL else literals[0]
@@ -119,7 +119,7 @@ def _plus(name: str, types: Types, literals: Literals) -> Signature:
         if other not in (TIMESTAMP, TIMESTAMP_NTZ):
             raise _wrong(name, types, "an interval is added to a DATE, a TIMESTAMP or another interval")
         args = tuple(INTERVAL if t == INTERVAL else other for t in types)
-        return Signature(name, args, other, fallible=True, zoned=other == TIMESTAMP)
+        return Signature(name, args, other, zoned=other == TIMESTAMP)
     if name == "subtract" and (DATE in types or TIMESTAMP in types or TIMESTAMP_NTZ in types):
         return _between_times(name, types)
     if DATE in types:
@@ -132,11 +132,11 @@ def _plus(name: str, types: Types, literals: Literals) -> Signature:
     decimals = _decimals(args, literals)
     if decimals is None:
         common = common_numeric(*args)
-        return Signature(name, (common, common), common, fallible=not is_floating(common))
+        return Signature(name, (common, common), common)
     a, b = decimals
     scale = max(a.scale, b.scale)
     result = adjusted(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
-    return Signature(name, decimals, result, fallible=result.precision == 38)
+    return Signature(name, decimals, result)
 
 
 def _between_times(name: str, types: Types) -> Signature:
@@ -145,12 +145,12 @@ def _between_times(name: str, types: Types) -> Signature:
     if first == DATE and second in (INT, SMALLINT, TINYINT):
         return Signature(name, (DATE, INT), DATE)
     if first in (DATE, NULL) and second in (DATE, NULL):
-        return Signature(name, (DATE, DATE), INTERVAL, fallible=True)
+        return Signature(name, (DATE, DATE), INTERVAL)
     sides = tuple(t for t in types if t not in (NULL, STRING))
     if not all(t in times for t in sides):
         raise _wrong(name, types, "times are subtracted from times")
     common = TIMESTAMP if TIMESTAMP in types else TIMESTAMP_NTZ if TIMESTAMP_NTZ in types else DATE
-    return Signature(name, (common, common), INTERVAL, fallible=True, zoned=common == TIMESTAMP)
+    return Signature(name, (common, common), INTERVAL, zoned=common == TIMESTAMP)
 
 
 function("add", fails=_overflows)(_plus)
@@ -166,10 +166,10 @@ def _multiply(name: str, types: Types, literals: Literals) -> Signature:
     decimals = _decimals(args, literals)
     if decimals is None:
         common = common_numeric(*args)
-        return Signature(name, (common, common), common, fallible=not is_floating(common))
+        return Signature(name, (common, common), common)
     a, b = decimals
     result = adjusted(a.precision + b.precision + 1, a.scale + b.scale)
-    return Signature(name, decimals, result, fallible=result.precision == 38)
+    return Signature(name, decimals, result)
 
 
 def _scaled_interval(name: str, types: Types) -> Signature:
@@ -180,7 +180,7 @@ def _scaled_interval(name: str, types: Types) -> Signature:
     number = BIGINT if is_integral(other) or other == NULL else DOUBLE
     args = tuple(INTERVAL if i == position else number for i in (0, 1))
     # Spark rounds interval * decimal in decimals; a double would differ in the last microsecond.
-    return Signature(name, args, INTERVAL, native=not is_decimal(other), fallible=True)
+    return Signature(name, args, INTERVAL, native=not is_decimal(other))
 
 
 @function("divide", fails=_divides_by_zero)
@@ -191,40 +191,39 @@ def _divide(name: str, types: Types, literals: Literals) -> Signature:
     args = _operands(name, types)
     decimals = _decimals(args, literals)
     if decimals is None:
-        return Signature(name, (DOUBLE, DOUBLE), DOUBLE, fallible=_divides_by_zero(types, DOUBLE, literals))
+        return Signature(name, (DOUBLE, DOUBLE), DOUBLE)
     a, b = decimals
     whole = a.precision - a.scale + b.scale
     scale = max(6, a.scale + b.precision + 1)
     result = adjusted(whole + scale, scale)
     native = max(whole + result.scale, a.precision, b.precision + b.scale - a.scale) + 1 <= _WIDEST
-    return Signature(name, decimals, result, native, fallible=_divides_by_zero(decimals, result, literals))
+    return Signature(name, decimals, result, native)
 
 
 @function("div", fails=_divides_by_zero)
 def _div(name: str, types: Types, literals: Literals) -> Signature:
     count_arguments(name, types, 2)
     if types[0] == INTERVAL and types[1] in (INTERVAL, NULL):
-        return Signature(name, (INTERVAL, INTERVAL), BIGINT, fallible=True)
+        return Signature(name, (INTERVAL, INTERVAL), BIGINT)
     args = _operands(name, types)
     if any(is_floating(t) for t in args):
         raise _wrong(name, types, "div takes integers and decimals; use / or cast to BIGINT")
     decimals = _decimals(args, literals)
     if decimals is None:
-        return Signature(name, (BIGINT, BIGINT), BIGINT, fallible=_divides_by_zero(types, BIGINT, literals))
-    return Signature(name, decimals, BIGINT, fallible=True)
+        return Signature(name, (BIGINT, BIGINT), BIGINT)
+    return Signature(name, decimals, BIGINT)
 
 
 def _mod(name: str, types: Types, literals: Literals) -> Signature:
     args = _operands(name, types)
     decimals = _decimals(args, literals)
-    fallible = _remainder_fails(types, DOUBLE, literals)
     if decimals is None:
         common = common_numeric(*args)
-        return Signature(name, (common, common), common, fallible=fallible)
+        return Signature(name, (common, common), common)
     a, b = decimals
     scale = max(a.scale, b.scale)
     result = adjusted(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
-    return Signature(name, decimals, result, fallible=fallible)
+    return Signature(name, decimals, result)
 
 
 function("mod", fails=_remainder_fails)(_mod)
@@ -238,7 +237,7 @@ def _signed(name: str, types: Types, literals: Literals) -> Signature:
         type_ = DOUBLE
     if not (is_numeric(type_) or type_ == INTERVAL):
         raise _wrong(name, types, "it takes a number or an interval")
-    return Signature(name, (type_,), type_, fallible=_sign_fails((type_,), type_, literals))
+    return Signature(name, (type_,), type_)
 
 
 def _sign_fails(args: Types, result: pa.DataType, literals: Literals) -> bool:

@@ -44,7 +44,7 @@ def _element(name: str, types: Types, literals: Literals) -> Signature:
         raise WrongArguments(f"only arrays and maps have elements, and this is {sql_name(container)}", 0)
     if not is_integral(key) and key != NULL:
         raise WrongArguments(f"an array's index is an INT, not {sql_name(key)}", 1)
-    return Signature(name, (container, INT), container.value_type, fallible=True)
+    return Signature(name, (container, INT), container.value_type)
 
 
 @function("element_at", fails=_element_fails)
@@ -54,7 +54,7 @@ def _element_at(name: str, types: Types, literals: Literals) -> Signature:
     if pa.types.is_map(types[0]):
         found = _element("element", types, literals)
         return Signature("element", found.args, found.result, found.native)
-    return Signature(name, (types[0], INT), _element("element", types, literals).result, fallible=True)
+    return Signature(name, (types[0], INT), _element("element", types, literals).result)
 
 
 @function("size", "cardinality", "array_size")

@@ -127,8 +127,7 @@ def _nullif(name: str, types: Types, literals: Literals) -> Signature:
     common = common_type(types, "the arguments of nullif")
     _comparable(name, common)
     native = native_cast(types[0], common) and _native_comparison("eq", common)
-    fallible = _nullif_fails((types[0], common), types[0], literals)
-    return Signature(name, (types[0], common), types[0], native, fallible, zoned_cast(types[0], common))
+    return Signature(name, (types[0], common), types[0], native, zoned=zoned_cast(types[0], common))
 
 
 @function("nvl2")

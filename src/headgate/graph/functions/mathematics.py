@@ -94,10 +94,10 @@ def _whole(name: str, types: Types, literals: Literals) -> Signature:
         precision = max(whole, -places + 1) if places < 0 else whole + scale
         return Signature(name, types, bounded(precision, scale), native=False)
     if is_decimal(type_):
-        return Signature(name, types, bounded(type_.precision - type_.scale + 1, 0), fallible=False)
+        return Signature(name, types, bounded(type_.precision - type_.scale + 1, 0))
     if is_integral(type_):
         return Signature(name, (BIGINT,), BIGINT)
-    return Signature(name, (implicit(name, 0, type_, DOUBLE),), BIGINT, fallible=True)
+    return Signature(name, (implicit(name, 0, type_, DOUBLE),), BIGINT)
 
 
 def _whole_fails(args: Types, result: pa.DataType, literals: Literals) -> bool:
@@ -136,8 +136,7 @@ def _round(name: str, types: Types, literals: Literals) -> Signature:
             result = bounded(whole + scale, scale)
     elif not is_floating(type_) and not is_integral(type_):
         raise WrongArguments(f"{name} takes a number, not {sql_name(types[0])}", 0)
-    fallible = _round_fails((type_,), result, (None, places))
-    return Signature(name, args, result, native=abs(places) <= 30, fallible=fallible)
+    return Signature(name, args, result, native=abs(places) <= 30)
 
 
 function("round", fails=_round_fails)(_round)
@@ -150,7 +149,7 @@ def _trying(name: str, types: Types, literals: Literals) -> Signature:
 
     plain = name.removeprefix("try_")
     found = CATALOGUE[plain].rule(plain, types, literals)
-    return Signature(name, found.args, found.result, found.native, False, found.zoned)
+    return Signature(name, found.args, found.result, found.native, zoned=found.zoned)
 
 
 for _name in ("try_add", "try_subtract", "try_multiply", "try_divide", "try_mod", "try_element_at"):

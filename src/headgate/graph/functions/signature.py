@@ -38,8 +38,8 @@ class Signature:
     """How one call is made.
 
     `args` are the types that the arguments must be cast to, one for each; `native`: a kernel exists, otherwise
-    Catalyst has to compute it; `fallible`: it may raise on some row; `zoned`: the result depends on the session
-    time zone, which then stands in `Call.option` (an empty option is UTC).
+    Catalyst has to compute it; `fallible`: it may raise on some row (`resolve` sets it, rules do not); `zoned`: the
+    result depends on the session time zone, which then stands in `Call.option` (an empty option is UTC).
     """
 
     name: str

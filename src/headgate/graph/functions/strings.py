@@ -130,7 +130,7 @@ def _split_part(name: str, types: Types, literals: Literals) -> Signature:
     count_arguments(name, types, 3)
     args = tuple(implicit(name, i, t, w) for i, (t, w) in enumerate(zip(types, (STRING, STRING, INT), strict=True)))
     native = is_literal(types[1], literals[1]) and is_literal(types[2], literals[2]) and literals[2] != 0
-    return Signature(name, args, STRING, native, fallible=not native)
+    return Signature(name, args, STRING, native)
 
 
 @function("split")

@@ -146,7 +146,7 @@ def _datediff(name: str, types: Types, literals: Literals) -> Signature:
 def _add_months(name: str, types: Types, literals: Literals) -> Signature:
     count_arguments(name, types, 2)
     args = (implicit(name, 0, types[0], DATE), implicit(name, 1, types[1], INT))
-    return Signature(name, args, DATE, fallible=True)
+    return Signature(name, args, DATE)
 
 
 @function("plus_months", fails=True)
@@ -154,8 +154,8 @@ def _plus_months(name: str, types: Types, literals: Literals) -> Signature:
     """A date or time plus INTERVAL n MONTH (or years): the wall clock keeps its time of day."""
     count_arguments(name, types, 2)
     if types[0] == DATE or types[0] == TIMESTAMP_NTZ:
-        return Signature(name, (types[0], INT), types[0], fallible=True)
-    return Signature(name, (implicit(name, 0, types[0], TIMESTAMP), INT), TIMESTAMP, fallible=True, zoned=True)
+        return Signature(name, (types[0], INT), types[0])
+    return Signature(name, (implicit(name, 0, types[0], TIMESTAMP), INT), TIMESTAMP, zoned=True)
 
 
 @function("next_day")
@@ -205,10 +205,10 @@ def _from_unix(name: str, types: Types, literals: Literals) -> Signature:
         raise WrongArguments(f"{name} takes a number, not {sql_name(types[0])}", 0)
     if name == "timestamp_seconds" and (is_floating(types[0]) or is_decimal(types[0])):
         native = not is_decimal(types[0])
-        return Signature(name, (DOUBLE if native else types[0],), TIMESTAMP, native, fallible=True)
+        return Signature(name, (DOUBLE if native else types[0],), TIMESTAMP, native)
     if not is_integral(types[0]) and types[0] != NULL:
         raise WrongArguments(f"{name} takes an integer, not {sql_name(types[0])}", 0)
-    return Signature(name, (BIGINT,), TIMESTAMP, fallible=True)
+    return Signature(name, (BIGINT,), TIMESTAMP)
 
 
 for _name in ("timestamp_seconds", "timestamp_millis", "timestamp_micros"):
@@ -236,7 +236,7 @@ def _date_format(name: str, types: Types, literals: Literals) -> Signature:
 
 
 def _parse_fails(args: Types, result: pa.DataType, literals: Literals) -> bool:
-    return len(args) == 2 or args[0] == STRING
+    return bool(args[0] == STRING)
 
 
 def _parsed(name: str, types: Types, literals: Literals) -> Signature:
@@ -250,7 +250,7 @@ def _parsed(name: str, types: Types, literals: Literals) -> Signature:
     if types[0] in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
         return Signature(name, (result, STRING), result)
     args = tuple(implicit(name, i, t, STRING) for i, t in enumerate(types))
-    return Signature(name, args, result, readable(literals[1]), fallible=True, zoned=result == TIMESTAMP)
+    return Signature(name, args, result, readable(literals[1]), zoned=result == TIMESTAMP)
 
 
 function("to_date", fails=_parse_fails)(_parsed)
@@ -260,13 +260,13 @@ function("to_timestamp", fails=_parse_fails)(_parsed)
 @function("make_date", fails=True)
 def _make_date(name: str, types: Types, literals: Literals) -> Signature:
     count_arguments(name, types, 3)
-    return Signature(name, tuple(implicit(name, i, t, INT) for i, t in enumerate(types)), DATE, fallible=True)
+    return Signature(name, tuple(implicit(name, i, t, INT) for i, t in enumerate(types)), DATE)
 
 
 def _shifted(name: str, types: Types, literals: Literals) -> Signature:
     count_arguments(name, types, 2)
     args = (implicit(name, 0, types[0], TIMESTAMP), implicit(name, 1, types[1], STRING))
-    return Signature(name, args, TIMESTAMP, native=isinstance(literals[1], str), fallible=False)
+    return Signature(name, args, TIMESTAMP, native=isinstance(literals[1], str))
 
 
 function("from_utc_timestamp")(_shifted)
@@ -299,7 +299,7 @@ def _timestampadd(name: str, types: Types, literals: Literals) -> Signature:
     _unit(name, literals[0])
     time = types[2] if types[2] == TIMESTAMP_NTZ else implicit(name, 2, types[2], TIMESTAMP)
     args = (STRING, implicit(name, 1, types[1], BIGINT), time)
-    return Signature(name, args, time, fallible=True, zoned=time == TIMESTAMP)
+    return Signature(name, args, time, zoned=time == TIMESTAMP)
 
 
 @function("timestampdiff")

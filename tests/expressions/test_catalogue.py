@@ -1,0 +1,219 @@
+"""The catalogue and the kernels agree, and types are what Spark's rules say."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException
+
+from headgate.graph.functions import (
+    UnknownFunction,
+    WrongArguments,
+    can_cast,
+    common_type,
+    is_aggregate,
+    resolve,
+    resolve_aggregate,
+)
+from headgate.graph.functions.signature import ALIASES, CATALOGUE, Signature
+from headgate.graph.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    INTERVAL,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TINYINT,
+    WINDOW,
+    Schema,
+    sql_name,
+)
+from headgate.operators.evaluate_branches import BRANCHING
+from headgate.operators.kernels import KERNELS
+from headgate.spark.types import spark_schema, to_arrow
+
+_LIST = pa.list_(INT)
+_MAP = pa.map_(STRING, INT)
+_TRIED = (INT, STRING, DOUBLE, BOOLEAN, DATE, TIMESTAMP, pa.decimal128(10, 2), _LIST, _MAP, WINDOW, BINARY)
+_VALUES: dict[pa.DataType, object] = {INT: 1, STRING: "x", DOUBLE: 1.0, BOOLEAN: True}
+# Not functions that a query calls by name, but how the graph spells them.
+_UNLISTED = {"cast", "try_cast", "python"}
+
+
+def _signatures(name: str) -> list[Signature]:
+    """What the name resolves to over many kinds of arguments, with literals where there are any."""
+    found = []
+    for count in range(5):
+        for types in itertools.product(_TRIED, repeat=count) if count < 3 else _longer(count):
+            for literals in (tuple(_VALUES.get(t) for t in types), (None,) * count):
+                try:
+                    found.append(resolve(name, types, literals))
+                except WrongArguments:
+                    continue
+    return found
+
+
+def _longer(count: int) -> list[tuple[pa.DataType, ...]]:
+    patterns = [
+        (STRING,),
+        (INT,),
+        (BOOLEAN, INT),
+        (STRING, STRING, INT),
+        (STRING, INT, STRING),
+        (STRING, INT, TIMESTAMP),
+    ]
+    patterns += [(STRING, TIMESTAMP, TIMESTAMP), (STRING, STRING, STRING)]
+    return [tuple(itertools.islice(itertools.cycle(p), count)) for p in patterns]
+
+
+@pytest.mark.parametrize("name", sorted(set(CATALOGUE) - {"field"}))
+def test_every_native_function_has_a_kernel(name: str) -> None:
+    if name in ("timestampadd", "timestampdiff"):
+        times = (STRING, BIGINT, TIMESTAMP) if name == "timestampadd" else (STRING, TIMESTAMP, TIMESTAMP)
+        signatures = [resolve(name, times, ("day", None, None))]
+    else:
+        signatures = _signatures(name)
+    assert signatures, f"{name} takes none of the arguments tried"
+    for signature in signatures:
+        if signature.native:
+            assert signature.name in KERNELS or signature.name in BRANCHING, signature
+
+
+def test_every_kernel_is_in_the_catalogue() -> None:
+    assert (set(KERNELS) | set(BRANCHING)) - _UNLISTED <= set(CATALOGUE)
+
+
+def test_aliases_lead_to_functions() -> None:
+    assert set(ALIASES.values()) <= set(CATALOGUE)
+
+
+def test_unknown_functions_name_the_closest() -> None:
+    with pytest.raises(UnknownFunction) as caught:
+        resolve("uper", [STRING])
+    assert caught.value.closest == "upper"
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "message"),
+    [
+        ("add", (INT, BOOLEAN), "add does not take INT and BOOLEAN; cast one of them"),
+        ("upper", (), "upper takes 1 argument, not 0"),
+        ("substring", (STRING,), "substring takes 2 to 3 arguments, not 1"),
+        ("eq", (INT, BOOLEAN), "the two sides of eq must have one type"),
+        ("and", (INT, BOOLEAN), "AND takes conditions, not INT"),
+        ("round", (STRING, INT), "the scale of round must be a literal INT"),
+        ("hour", (BOOLEAN,), "hour takes TIMESTAMP as its first argument, not BOOLEAN"),
+    ],
+)
+def test_wrong_arguments_say_what_is_wrong(name: str, types: tuple[pa.DataType, ...], message: str) -> None:
+    with pytest.raises(WrongArguments, match=message.replace("(", r"\(")):
+        resolve(name, types)
+
+
+_DECIMAL = pa.decimal128
+
+
+@pytest.mark.parametrize(
+    ("types", "common"),
+    [
+        ((INT, BIGINT), BIGINT),
+        ((INT, FLOAT), DOUBLE),
+        ((BIGINT, DOUBLE), DOUBLE),
+        ((INT, _DECIMAL(2, 1)), _DECIMAL(11, 1)),
+        ((_DECIMAL(38, 10), _DECIMAL(38, 0)), _DECIMAL(38, 0)),
+        ((INT, STRING), BIGINT),
+        ((STRING, _DECIMAL(5, 2)), DOUBLE),
+        ((STRING, DATE), DATE),
+        ((DATE, TIMESTAMP), TIMESTAMP),
+        ((TIMESTAMP_NTZ, TIMESTAMP), TIMESTAMP),
+        ((pa.null(), INT), INT),
+        ((pa.list_(INT), pa.list_(BIGINT)), pa.list_(BIGINT)),
+    ],
+)
+def test_common_types(types: tuple[pa.DataType, ...], common: pa.DataType) -> None:
+    assert common_type(types) == common
+    assert common_type(tuple(reversed(types))) == common
+
+
+def test_casts_that_are_refused() -> None:
+    refused = [(BOOLEAN, DATE), (DATE, INT), (TIMESTAMP, BOOLEAN), (INT, DATE), (INT, BINARY), (INT, pa.list_(INT))]
+    assert not any(can_cast(given, wanted) for given, wanted in refused)
+
+
+_ATOMIC = (BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, _DECIMAL(10, 2), _DECIMAL(38, 18), STRING, DATE)
+_ATOMIC += (TIMESTAMP, TIMESTAMP_NTZ)
+_OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "mod": "%", "eq": "=", "div": "div"}
+
+
+def _typed() -> dict[str, pa.DataType | None]:
+    """Operators, casts and common types over all pairs of atomic types; None where Headgate refuses them."""
+    found: dict[str, pa.DataType | None] = {}
+    for (i, first), (j, second) in itertools.product(enumerate(_ATOMIC), repeat=2):
+        for name, sign in _OPERATORS.items():
+            try:
+                found[f"c{i} {sign} c{j}"] = resolve(name, (first, second)).result
+            except WrongArguments:
+                found[f"c{i} {sign} c{j}"] = None
+        found[f"CAST(c{i} AS {sql_name(second)})"] = second if can_cast(first, second) else None
+        try:
+            found[f"coalesce(c{i}, c{j})"] = common_type((first, second))
+        except WrongArguments:
+            found[f"coalesce(c{i}, c{j})"] = None
+    return found
+
+
+@pytest.mark.spark
+def test_types_of_operators_and_casts_are_sparks(spark: Any) -> None:
+    rows = spark.createDataFrame([], spark_schema(Schema.of(*((f"c{i}", t) for i, t in enumerate(_ATOMIC)))))
+    typed = _typed()
+    taken = [text for text, type_ in typed.items() if type_ is not None]
+    theirs = rows.selectExpr(*taken).schema
+    # Spark has intervals of several units where Arrow has one.
+    wrong = [
+        f"{text}: Spark {field.dataType.simpleString()}, Headgate {typed[text]}"
+        for text, field in zip(taken, theirs, strict=True)
+        if not field.dataType.simpleString().startswith("interval") and to_arrow(field.dataType) != typed[text]
+    ]
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    for text in (t for t, type_ in typed.items() if type_ is None):
+        with contextlib.suppress(AnalysisException):
+            wrong.append(f"{text}: Spark {rows.selectExpr(text).schema[0].dataType.simpleString()}, Headgate refuses")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "result"),
+    [
+        ("count", (), BIGINT),
+        ("sum", (INT,), BIGINT),
+        ("sum", (FLOAT,), DOUBLE),
+        ("sum", (_DECIMAL(20, 2),), _DECIMAL(30, 2)),
+        ("avg", (_DECIMAL(20, 2),), _DECIMAL(24, 6)),
+        ("avg", (INT,), DOUBLE),
+        ("avg", (INTERVAL,), INTERVAL),
+        ("max", (STRING,), STRING),
+        ("stddev", (INT,), DOUBLE),
+        ("every", (BOOLEAN,), BOOLEAN),
+        ("count_if", (BOOLEAN,), BIGINT),
+        ("min_by", (STRING, INT), STRING),
+    ],
+)
+def test_aggregates(name: str, types: tuple[pa.DataType, ...], result: pa.DataType) -> None:
+    assert is_aggregate(name)
+    assert resolve_aggregate(name, types).result == result
+
+
+def test_aggregates_that_grow_are_refused() -> None:
+    with pytest.raises(WrongArguments, match="collect_list is not supported on streams: the state would grow"):
+        resolve_aggregate("collect_list", [INT])
