@@ -14,6 +14,8 @@ from headgate.outcome import Outcome
 
 BENCHES: Mapping[str, str] = {
     "operators": "the Arrow operators against hand-written pyarrow.compute for the same work",
+    "scheduling": "what a grant, a decision and 1,000 operators cost",
+    "spill": "a burst of ten times the memory mark, with the mark and without",
     "epoch": "an epoch, by part, against one trigger of one plain streaming query",
     "single": "one query alone: latency and throughput against plain Structured Streaming",
     "classes-21": "21 queries in three classes over 27 streams against plain Structured Streaming",
