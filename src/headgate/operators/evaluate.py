@@ -13,7 +13,7 @@ from headgate.operators.batch import Batch
 from headgate.operators.evaluate_compile import Compiled, compiled
 from headgate.operators.kernels import Value, array_of
 
-__all__ = ["evaluate", "fallible", "fold", "select"]
+__all__ = ["Selection", "evaluate", "fallible", "fold", "select"]
 
 
 def _compiled(expr: Expr) -> Compiled:
@@ -57,22 +57,32 @@ def _spread(program: Compiled, batch: Batch, mask: pa.BooleanArray) -> pa.Array:
 
 
 def select(batch: Batch, predicates: Sequence[Expr]) -> Batch:
-    """The batch with the rows selected for which every predicate is true.
+    """The batch with the rows selected for which every predicate is true; see `Selection`."""
+    return Selection(predicates)(batch)
+
+
+class Selection:
+    """Predicates made ready to select the rows of many batches.
 
     Predicates that cannot fail see all rows and only narrow the pending mask; those that can are computed in
     order, each on the rows that all before it let through.
     """
-    programs = [_compiled(p) for p in predicates]
-    mask = batch.mask
-    for program in programs:
-        if not program.fallible:
-            mask = _narrowed(mask, program.run(batch), batch.rows.num_rows)
-    selected = _with_mask(batch, mask)
-    for program in programs:
-        if program.fallible:
+
+    def __init__(self, predicates: Sequence[Expr]) -> None:
+        programs = [_compiled(p) for p in predicates]
+        self._safe = [p.run for p in programs if not p.fallible]
+        self._fallible = [p.run for p in programs if p.fallible]
+
+    def __call__(self, batch: Batch) -> Batch:
+        mask = batch.mask
+        rows = batch.rows.num_rows
+        for run in self._safe:
+            mask = _narrowed(mask, run(batch), rows)
+        selected = _with_mask(batch, mask)
+        for run in self._fallible:
             selected = selected.taken()
-            selected = _with_mask(selected, _narrowed(None, program.run(selected), selected.rows.num_rows))
-    return selected
+            selected = _with_mask(selected, _narrowed(None, run(selected), selected.rows.num_rows))
+        return selected
 
 
 def _narrowed(mask: pa.BooleanArray | None, truth: Value, rows: int) -> pa.BooleanArray | None:
