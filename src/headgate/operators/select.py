@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.graph.operators import Select
 from headgate.operators.batch import Batch
-from headgate.operators.evaluate import select
+from headgate.operators.evaluate import Selection
 from headgate.operators.stateless import Stateless
 
 
@@ -12,10 +12,10 @@ class LiveSelect(Stateless):
     """A selection. The values of its comparisons stay with the rows, so others that need them share them."""
 
     def __init__(self, node: Select) -> None:
-        self._predicates = node.predicates
+        self._select = Selection(node.predicates)
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
-        kept = select(batch, self._predicates)
+        kept = self._select(batch)
         if kept.mask is None:
             return [kept] if kept.rows.num_rows else []
         return [kept] if kept.mask.true_count else []
