@@ -49,14 +49,15 @@ def show(outcomes: Sequence[Outcome]) -> None:
 
     console = Console()
     for outcome in outcomes:
-        table = Table(title=f"{outcome.name}: {outcome.claim}", title_justify="left", caption=outcome.source)
+        console.print(f"[bold]{outcome.name}[/bold]: {outcome.claim} ({outcome.source})", highlight=False)
+        table = Table()
         table.add_column("figure")
         table.add_column("asked", justify="right")
         table.add_column("measured", justify="right")
         for key in {**outcome.paper, **outcome.measured}:
             table.add_row(key, _figure(outcome.paper.get(key)), _figure(outcome.measured.get(key)))
         console.print(table)
-        console.print("[green]holds[/green]" if outcome.holds else "[red]does not hold[/red]")
+        console.print("[green]holds[/green]\n" if outcome.holds else "[red]does not hold[/red]\n")
 
 
 def write(path: Path, outcomes: Sequence[Outcome]) -> None:
