@@ -301,10 +301,9 @@ class Engine:
                 told["network_latency"] = told.get("latency", Latency().figures())
                 told["latency"] = latency.figures()
                 told["published"] = totals.rows.get(name, 0)
-                told["state"] = (
-                    "failed" if name in totals.failed else "running" if self._epochs is not None else "stopped"
-                )
-                told["error"] = totals.failed.get(name)
+                told["error"] = totals.failed.get(name) or told.get("error")
+                running = "running" if self._epochs is not None else "stopped"
+                told["state"] = "failed" if told["error"] else running
                 queries[name] = told
             for name, latency in merged.items():
                 told = dict(network.get("classes", {}).get(name, {}))

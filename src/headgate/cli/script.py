@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def read(script: Path) -> str:
-    """The text of a script; InputError if it cannot be read."""
+    """The text of a script; InputError if it cannot be read. Python functions beside it can be imported from now on."""
+    _importable(script.absolute().parent)
     try:
         return script.read_text(encoding="utf-8")
     except OSError as error:
@@ -29,3 +32,11 @@ def load(script: Path) -> Catalog:
     catalog = Catalog(type_of=type_of)
     catalog.execute(read(script), file=str(script))
     return catalog
+
+
+def _importable(folder: Path) -> None:
+    """Lets CREATE FUNCTION name a module in this folder, here and in Spark's workers, which inherit the environment."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+        known = os.environ.get("PYTHONPATH", "")
+        os.environ["PYTHONPATH"] = os.pathsep.join(part for part in (known, str(folder)) if part)
