@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.graph.expressions import Call, Expr, Literal
+from headgate.graph.types import is_numeric
 from headgate.operators.kernels.buffers import nulls, numbers, rebuilt
 from headgate.operators.kernels.registry import Kernel, Value, array_of, arrays, arrow, kernel
 
@@ -205,19 +206,19 @@ def _not(call: Call) -> Kernel:
 def _extreme(call: Call) -> Kernel:
     """Nulls are skipped; NaN is the greatest."""
     greatest = call.name == "greatest"
-    name = "max_element_wise" if greatest else "min_element_wise"
-    pick = arrow(name, pc.ElementWiseAggregateOptions(skip_nulls=True))
-    if not pa.types.is_floating(call.type):
-        return pick
+    at_most = _at_most if pa.types.is_floating(call.type) else pc.less_equal
+    if is_numeric(call.type) and not pa.types.is_floating(call.type):
+        name = "max_element_wise" if greatest else "min_element_wise"
+        return arrow(name, pc.ElementWiseAggregateOptions(skip_nulls=True))
 
-    def pick_number(*args: Value) -> Value:
+    def pick(*args: Value) -> Value:
         columns = arrays(*args)
         result = columns[0]
         for column in columns[1:]:
             # Keeps the first of equals, as Spark does, so that -0.0 and 0.0 come out as written.
-            better = _at_most(column, result) if greatest else _at_most(result, column)
+            better = at_most(column, result) if greatest else at_most(result, column)
             keep = pc.if_else(pc.is_null(column), True, pc.if_else(pc.is_null(result), False, better))
             result = pc.if_else(keep, result, column)
         return result
 
-    return pick_number
+    return pick

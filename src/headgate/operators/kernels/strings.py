@@ -198,7 +198,13 @@ def _concat(call: Call) -> Kernel:
 def _concat_ws(call: Call) -> Kernel:
     """Nulls are left out; a null separator gives null."""
     join = arrow("binary_join_element_wise", pc.JoinOptions("skip"))
-    return lambda separator, *parts: join(*arrays(*parts, separator)[:-1], separator)
+
+    def run(separator: Value, *parts: Value) -> Value:
+        first, *rest = arrays(*parts, separator)[:-1]
+        # Arrow leaves out a row whose parts are all null, so such a row gets an empty one.
+        return join(pc.if_else(pc.is_null(pc.coalesce(first, *rest)), "", first), *rest, separator)
+
+    return run
 
 
 @kernel("lpad", "rpad")
