@@ -226,12 +226,11 @@ def _show(found: Scenario, results: Mapping[str, Result], flow: float, threads: 
     console = Console()
     if not console.is_terminal:
         console = Console(width=150)
-    operators, streams = len(found.topology.operators), len(found.topology.streams)
-    console.print(
-        f"{len(found.topology.queries)} queries, {operators} operators, {streams} streams; rows come in for "
-        f"{flow:.3g} s; costs are {'as given' if figured else 'the defaults of each kind (give --costs)'}",
-        highlight=False,
-    )
+    topology = found.topology
+    counts = {"queries": topology.queries, "operators": topology.operators, "streams": topology.streams}
+    parts = ", ".join(f"{word}: {len(things)}" for word, things in counts.items())
+    whence = "as given" if figured else "the defaults of each kind (give --costs)"
+    console.print(f"{parts}; rows come in for {flow:.3g} s; costs are {whence}", highlight=False)
     told = predictions(results, flow, threads)
     console.print(_table(told))
     for row in told:

@@ -48,7 +48,10 @@ def _latency(axes: Axes, results: Mapping[str, Result]) -> None:
         late = [latency.percentile(99) * 1000 for latency in latencies]
         axes.plot(places, late, linestyle="none", marker="_", markersize=12, markeredgewidth=2, color=colour)
     axes.set_yscale("log")
-    axes.set_xticks(range(len(classes)), [f"class {cls}" for cls in classes])
+    some = next(iter(results.values()))
+    empty = {cls: "" if some.latency(cls=cls).count else "\n(no result)" for cls in classes}
+    axes.set_xticks(range(len(classes)), [f"class {cls}{empty[cls]}" for cls in classes])
+    axes.set_xlim(-0.5, len(classes) - 0.5)
     axes.set_ylabel("latency of results (ms)")
     axes.set_title("Latency by class: mean (bar) and 99th percentile (dash)", fontsize="medium")
     axes.grid(axis="y", alpha=0.3)
@@ -56,11 +59,15 @@ def _latency(axes: Axes, results: Mapping[str, Result]) -> None:
 
 
 def _memory(axes: Axes, results: Mapping[str, Result]) -> None:
-    for number, (text, result) in enumerate(results.items()):
-        times, _, held = result.queue_series()
-        axes.plot(times, held / 1000, color=COLOURS[number % len(COLOURS)], linewidth=1.2, label=text)
-    peaks = [result.peak_bytes for result in results.values()]
-    if min(peaks) > 0 and max(peaks) > APART * min(peaks):
+    curves = {text: result.queue_series() for text, result in results.items()}
+    peaks = [float(held.max()) for _, _, held in curves.values()]
+    apart = max(peaks) > APART * min(peaks)
+    # A log axis has no zero: an empty queue is drawn as a byte.
+    floor = 1e-3 if apart else 0.0
+    for number, (text, (times, _, held)) in enumerate(curves.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        axes.plot(times, (held / 1000).clip(min=floor), color=colour, linewidth=1.2, label=text)
+    if apart:
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)
