@@ -106,3 +106,10 @@ def test_a_file_says_first_what_it_is_for(path: Path) -> None:
 )
 def test_the_rule_itself(file: str, text: str, wrong: bool) -> None:
     assert bool(offences(ROOT / file, text)) == wrong
+
+
+def test_the_architecture_page_names_every_layer_that_is_there() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    there = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    for layer in there & set(LAYERS) - {"outcome"}:
+        assert f"| `{layer}` |" in page, f"docs/architecture.md does not name the layer {layer}"
