@@ -8,10 +8,12 @@ from textwrap import fill
 
 from headgate.outcome import Outcome, Series
 
-FEW = 40
+FEW = 25
 # Distinguishable by colour-blind readers (Okabe and Ito), the last two for more than eight curves.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A800", "#7F7F7F", "#8C564B")
 MARKERS = "osD^vPX*<>"
+# Dashes let two curves that coincide both be seen.
+STYLES = ("-", (0, (5, 2)), "-.")
 
 
 def draw(outcome: Outcome, folder: Path) -> Path | None:
@@ -30,7 +32,9 @@ def draw(outcome: Outcome, folder: Path) -> Path | None:
         _panel(axes, [s for s in outcome.series if s.panel == panel])
         axes.set_xscale(outcome.scales[0])
         axes.set_yscale(outcome.scales[1])
-        if outcome.scales[1] == "linear" and min(min(s.y, default=0.0) for s in outcome.series) >= 0:
+        values = [y for s in outcome.series if s.panel == panel for y in s.y]
+        # From zero, unless the curves would be squeezed into the upper half.
+        if outcome.scales[1] == "linear" and 0 <= min(values) < max(values) / 2:
             axes.set_ylim(bottom=0)
         axes.set_xlabel(outcome.axes[0])
         axes.set_ylabel(panel or outcome.axes[1])
@@ -53,6 +57,7 @@ def _panel(axes: object, series: Sequence[Series]) -> None:
             label=curve.label,
             color=COLOURS[place % len(COLOURS)],
             marker=MARKERS[place % len(MARKERS)] if few else None,
+            linestyle=STYLES[place % len(STYLES)],
             markersize=4,
             linewidth=1.4,
         )

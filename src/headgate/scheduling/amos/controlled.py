@@ -4,14 +4,15 @@ What an interval achieves depends far more on the load it meets than on the poli
 only when the result comes out, perhaps under another policy. So this learner looks at what waits: by Little's law
 the total delay of results is the area under the results that are still due. A regression over all intervals
 explains what waits at an interval's end by what waited at its start, what came in, and who ran; the last is the
-effect of a candidate. The next one is drawn by Thompson sampling from what is believed of these effects.
+effect of a candidate. The next one is drawn by Thompson sampling from what is believed of these effects. All is in
+square roots: counts of arrivals and results then vary alike whether little waits or much.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import log1p
+from math import sqrt
 from random import Random
 
 import numpy as np
@@ -67,9 +68,9 @@ class ControlledThompson(Learner):
             self._grow(chosen)
         came = max(after.due - before.due + after.delivered - before.delivered, 0.0)
         features = np.zeros(len(self._features))
-        features[:CONTROLS] = (log1p(before.due), log1p(before.rows), log1p(before.bytes), log1p(came))
+        features[:CONTROLS] = (sqrt(before.due), sqrt(before.rows), sqrt(before.due + came), sqrt(came))
         features[CONTROLS + self._places[chosen]] = 1.0
-        levels = np.array([log1p(max(level, 0.0)) for level in (after.due, after.rows, after.bytes)])
+        levels = np.array([sqrt(max(level, 0.0)) for level in (after.due, after.rows, after.bytes)])
         # The ridge does not fade: it is what is believed before anything was seen.
         ridge = np.eye(len(features)) * RIDGE * (1 - self.gamma)
         self._features = self._features * self.gamma + np.outer(features, features) + ridge
@@ -92,11 +93,14 @@ class ControlledThompson(Learner):
 
         The regression is linear in what it explains, so the weights of the day apply to all that was seen.
         """
-        cross = self._cross @ self._weights
+        # Results, rows and bytes are made comparable by their usual sizes before they are weighted.
+        usual = np.sqrt(np.maximum(np.diag(self._levels) / max(self._intervals, 1.0), 1e-12))
+        weights = self._weights / usual
+        cross = self._cross @ weights
         spread = np.linalg.inv(self._features)
         mean = spread @ cross
-        unexplained = float(self._weights @ self._levels @ self._weights - mean @ cross)
-        variance = max(unexplained / max(self._intervals - len(mean), 1.0), 1e-6)
+        unexplained = float(weights @ self._levels @ weights - mean @ cross)
+        variance = max(unexplained / max(self._intervals - len(mean), 1.0), 1e-9)
         root = np.linalg.cholesky(spread[CONTROLS:, CONTROLS:] * variance)
         noise = np.array([random.gauss(0.0, 1.0) for _ in self._places])
         drawn: Floats = mean[CONTROLS:] + root @ noise
