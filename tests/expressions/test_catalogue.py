@@ -30,7 +30,6 @@ from headgate.graph.types import (
     FLOAT,
     INT,
     INTERVAL,
-    SMALLINT,
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
@@ -151,8 +150,7 @@ def test_casts_that_are_refused() -> None:
     assert not any(can_cast(given, wanted) for given, wanted in refused)
 
 
-_ATOMIC = (BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, _DECIMAL(10, 2), _DECIMAL(38, 18), STRING, DATE)
-_ATOMIC += (TIMESTAMP, TIMESTAMP_NTZ)
+_ATOMIC = (BOOLEAN, TINYINT, INT, BIGINT, FLOAT, _DECIMAL(10, 2), _DECIMAL(38, 18), STRING, DATE, TIMESTAMP)
 _OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "mod": "%", "eq": "=", "div": "div"}
 
 

@@ -226,7 +226,7 @@ _QUIET = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck
 
 
 @pytest.mark.spark
-@settings(max_examples=settings.default.max_examples // 2 or 1, suppress_health_check=_QUIET)  # type: ignore[union-attr]
+@settings(max_examples=settings.default.max_examples // 5 or 1, suppress_health_check=_QUIET)  # type: ignore[union-attr]
 @given(values=st.lists(_row, min_size=1, max_size=12), texts=many(), zone=st.sampled_from(["UTC", "America/New_York"]))
 def test_generated_expressions(spark: Any, values: list[tuple[Any, ...]], texts: list[str], zone: str) -> None:
     _compare(spark, zone, values, texts)
