@@ -155,10 +155,7 @@ def c(seed: int, seeds: int = SEEDS, tuples: int = TUPLES) -> Outcome:
 def _outcome(
     workload: Workload, source: str, better: Mapping[str, float], seed: int, seeds: int, tuples: int
 ) -> Outcome:
-    runs = {
-        name: [run(workload, name, s, tuples) for s in range(seed, seed + (seeds if name in (HR, CQC) else 1))]
-        for name in SCHEDULERS
-    }
+    runs = {name: [run(workload, name, s, tuples) for s in range(seed, seed + seeds)] for name in SCHEDULERS}
     latencies = {
         (name, cls): _together([result.latency(cls=cls) for result in found])
         for name, found in runs.items()
@@ -227,7 +224,7 @@ def _setup(workload: Workload, seed: int, seeds: int, tuples: int) -> Figures:
     slices = quotas(list(workload.priorities.values()), PERIOD)
     return {
         "seed": seed,
-        "seeds": {HR: seeds, CQC: seeds, "RR": 1, ALONE: 1},
+        "seeds": seeds,
         "schedulers": dict(SCHEDULERS),
         "classes": {"selections": workload.selections, "aggregates": workload.aggregates, "joins": workload.joins},
         "priorities": dict(workload.priorities),

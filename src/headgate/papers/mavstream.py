@@ -120,7 +120,7 @@ def latency(seed: int, seeds: int = SEEDS, rates: Sequence[int] = RATES) -> Outc
     return Outcome(
         name="mavstream-latency",
         source="003 §6.2, Fig. 6.1",
-        claim="path capacity has the lowest tuple latency at every rate, on average at least 10% below segment (thesis: 13%)",
+        claim="path capacity has the lowest tuple latency at every rate, on average at least 10% below segment",
         paper={"path capacity lowest at every rate": True, "path capacity below segment, mean": 0.13},
         measured={
             "path capacity lowest at every rate": bool((found[PATH] < others).all()),
