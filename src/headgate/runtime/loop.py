@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import NamedTuple
 
 from headgate.operators.batch import Batch
 from headgate.operators.columns import part_of
@@ -63,12 +62,39 @@ class LiveUnit:
             self.cost = cost if not self.cost else 0.7 * self.cost + 0.3 * cost
 
 
-class Begun(NamedTuple):
-    """A grant that was begun, its unit, and when."""
+class Begun:
+    """A grant on its way: what is left of it, the train that it took, and how far that is.
 
-    grant: Grant
-    unit: LiveUnit
-    since: float
+    `left` are the rows that waited when it began, if the policy allows so many: rows that come meanwhile wait.
+    """
+
+    __slots__ = (
+        "began",
+        "deadline",
+        "entry",
+        "grant",
+        "last",
+        "left",
+        "passed",
+        "rows",
+        "since",
+        "taken_at",
+        "train",
+        "unit",
+    )
+
+    def __init__(self, grant: Grant, unit: LiveUnit, began: float, deadline: float) -> None:
+        self.grant = grant
+        self.unit = unit
+        self.began = self.taken_at = began
+        self.deadline = deadline
+        self.left = min(grant.rows, sum([entry.queue.rows for entry in unit.entries]))
+        self.entry = unit.entries[0]
+        self.train: Sequence[Piece | Mark] = ()
+        self.last: Piece | None = None
+        self.since = 0.0
+        self.passed = 0
+        self.rows = 0
 
 
 class Loop:
@@ -226,14 +252,14 @@ class Loop:
     def turn(self, flow: Flow, until: float = inf) -> bool:
         """Runs one grant; False if nothing is ready, or all must wait. Called without the lock."""
         with self._lock:
-            begun = None if self._gate.paused else self.begin(flow)
+            begun = None if self._gate.paused else self.begin(flow, until)
         if begun is None:
             return False
-        self.complete(begun, flow, until)
+        self.drive(begun, flow, until, _once)
         return True
 
-    def begin(self, flow: Flow) -> Begun | None:
-        """Under the lock: asks the scheduler for a grant; None if nothing is ready."""
+    def begin(self, flow: Flow, until: float) -> Begun | None:
+        """Under the lock: asks the scheduler for a grant and takes its first train; None if nothing is ready."""
         now = self._clock()
         self._elapse(now)
         if now >= self.scheduler.due:
@@ -243,59 +269,70 @@ class Loop:
         if grant is None:
             return None
         self._gate.running[id(flow)] = (grant.unit, now)
-        return Begun(grant, self.units[grant.unit], now)
+        begun = Begun(grant, self.units[grant.unit], now, min(now + min(grant.seconds, self._limits.grant), until))
+        self._take_train(begun, now)
+        # There may be more to do: each who gets work wakes one more.
+        self._gate.work.notify()
+        return begun
 
-    def complete(self, begun: Begun, flow: Flow, until: float = inf) -> None:
-        """Runs what was granted. Called without the lock."""
-        grant, unit, began = begun
-        rows, now = self._run(unit, grant, flow, began, until)
-        with self._lock:
-            self._finish(grant, unit, flow, now, now - began, rows)
-            self._gate.leave(id(flow))
+    def drive(self, begun: Begun, flow: Flow, until: float, may: Callable[[], bool]) -> None:
+        """Runs a grant that was begun, and others after it while there are any and `may` says so.
 
-    def _run(self, unit: LiveUnit, grant: Grant, flow: Flow, began: float, until: float) -> tuple[int, float]:
-        """Takes trains from the unit's queues, oldest first, until the grant is used up; gives the rows and the end."""
-        deadline = min(began + min(grant.seconds, self._limits.grant), until)
-        entries = unit.entries
-        single = entries[0] if len(entries) == 1 else None
-        # Rows that come while it runs wait for the next grant.
-        left = min(grant.rows, single.queue.rows if single else sum([entry.queue.rows for entry in entries]))
-        taken = 0
-        now = began
+        Called without the lock, which is taken once a train: to deliver, to decide and to take the next.
+        """
         while True:
-            entry = single or min(entries, key=_age)
+            self._pass(begun, flow)
             with self._lock:
-                train = self._take(entry, min(left, unit.train(deadline - now)))
-            if not train:
-                break
-            rows = self._pass(entry, train, flow)
-            taken += rows
-            left -= rows
-            then, now = now, self._clock()
-            unit.measured(rows, now - then)
-            if left <= 0 or now >= deadline:
-                break
-        return taken, now
+                if self._goes_on(begun, flow):
+                    continue
+                if flow.errors or self._gate.paused or not may():
+                    return
+                following = self.begin(flow, until)
+                if following is None:
+                    return
+                begun = following
 
-    def _pass(self, entry: Entry, train: Sequence[Piece | Mark], flow: Flow) -> int:
-        """Takes a train through the unit and delivers what comes out of each batch; gives its rows."""
-        stage, port = entry.stage, entry.port
+    def _take_train(self, begun: Begun, now: float) -> None:
+        """Takes the next train from the unit's queues, the oldest first."""
+        unit = begun.unit
+        entry = begun.entry = unit.entries[0] if len(unit.entries) == 1 else min(unit.entries, key=_age)
+        begun.train = self._take(entry, min(begun.left, unit.train(begun.deadline - now)))
+        begun.taken_at = now
+
+    def _goes_on(self, begun: Begun, flow: Flow) -> bool:
+        """Under the lock: a train is through. Takes the next one of the grant, or ends the grant."""
+        self._through(begun.last, flow, begun.since)
+        now = self._clock()
+        rows = begun.passed
+        begun.rows += rows
+        begun.left -= rows
+        begun.unit.measured(rows, now - begun.taken_at)
+        if begun.left > 0 and now < begun.deadline:
+            self._take_train(begun, now)
+            if begun.train:
+                return True
+        self._finish(begun, flow, now)
+        return False
+
+    def _pass(self, begun: Begun, flow: Flow) -> None:
+        """Takes a train through the unit; what comes out of each batch but the last is delivered on the way."""
+        stage, port = begun.entry.stage, begun.entry.port
         since = 0.0
         rows = 0
         done: Piece | None = None
-        for item in train:
+        for item in begun.train:
             if isinstance(item, Mark):
                 since = item.since
                 flow.run(stage, port, item.watermark, 0)
                 continue
             if done is not None:
-                self._through(done, flow, since)
+                with self._lock:
+                    self._through(done, flow, since)
             done, since = item, item.held.arrival.first
             size = item.stop - item.start
             flow.run(stage, port, self._batch(item, size), size)
             rows += size
-        self._through(done, flow, since)
-        return rows
+        begun.last, begun.since, begun.passed = done, since, rows
 
     def _batch(self, piece: Piece, size: int) -> Batch:
         """The rows of a piece, brought back if they were spilled."""
@@ -310,25 +347,26 @@ class Loop:
         return Batch(rows.slice(piece.start, size), part_of(held.arrival, size), held.watermark)
 
     def _through(self, piece: Piece | None, flow: Flow, since: float) -> None:
-        """A batch is through the unit: what came out is delivered, and it is let go."""
-        with self._lock:
-            if piece is not None:
-                held = piece.held
-                held.pins -= 1
-                if piece.last:
-                    self._memory.release(held)
-                if held.readers:
-                    self._memory.grown(held)
-            self.deliver(flow, since)
+        """Under the lock: a batch is through the unit. What came out is delivered, and it is let go."""
+        if piece is not None:
+            held = piece.held
+            held.pins -= 1
+            if piece.last:
+                self._memory.release(held)
+            if held.readers:
+                self._memory.grown(held)
+        self.deliver(flow, since)
 
-    def _finish(self, grant: Grant, unit: LiveUnit, flow: Flow, now: float, elapsed: float, rows: int) -> None:
+    def _finish(self, begun: Begun, flow: Flow, now: float) -> None:
+        unit, elapsed = begun.unit, now - begun.began
         unit.grants += 1
-        unit.rows += rows
+        unit.rows += begun.rows
         unit.seconds += elapsed
         unit.slowest = max(unit.slowest, elapsed)
         self.grants += 1
-        self.scheduler.finished(grant.unit, now, elapsed, rows, flow.rows_out)
+        self.scheduler.finished(begun.grant.unit, now, elapsed, begun.rows, flow.rows_out)
         flow.rows_out = 0
+        self._gate.leave(id(flow))
 
     def _elapse(self, now: float) -> None:
         """Adds up what waited, for those who learn from it."""
@@ -381,3 +419,7 @@ class Loop:
 
 def _age(entry: Entry) -> float:
     return entry.queue.oldest
+
+
+def _once() -> bool:
+    return False

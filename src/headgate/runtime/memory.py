@@ -7,6 +7,8 @@ counted; there is at most one train of them per thread.
 
 from __future__ import annotations
 
+import logging
+import time
 import uuid
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -18,8 +20,13 @@ from headgate.operators.batch import Batch
 from headgate.runtime.held import Held, roots_of
 from headgate.runtime.store import Store
 
+_LOG = logging.getLogger("headgate.runtime")
+
 LOW = 0.9
 """Past the mark, batches are spilled until memory is down to this share of it, so that choosing is seldom."""
+
+RETRY = 5.0
+"""After spilling failed, so long (s) until the next try."""
 
 PART = 32 << 20
 """The most bytes that go into one file."""
@@ -48,6 +55,8 @@ class Memory:
         self._orders = 0
         self._name = uuid.uuid4().hex[:12]
         self._files = 0
+        self._again = 0.0
+        self.trouble: str | None = None
 
     @property
     def store(self) -> Store:
@@ -147,12 +156,21 @@ class Memory:
         return self.mark is not None and self.bytes > self.mark
 
     def relieve(self) -> None:
-        """If the mark is passed, spills the coldest batches until memory is below it again."""
-        if self.mark is None or self.bytes <= self.mark:
+        """If the mark is passed, spills the coldest batches until memory is below it again.
+
+        Where nothing can be written, rows stay in memory past the mark: nothing is lost, and `trouble` says why.
+        """
+        if self.mark is None or self.bytes <= self.mark or time.monotonic() < self._again:
             return
-        while self.bytes > LOW * self.mark:
-            if not self.spill(self._resident.values(), self.bytes - int(LOW * self.mark)):
-                return
+        try:
+            while self.bytes > LOW * self.mark:
+                if not self.spill(self._resident.values(), self.bytes - int(LOW * self.mark)):
+                    return
+            self.trouble = None
+        except OSError as error:
+            self.trouble = str(error)
+            self._again = time.monotonic() + RETRY
+            _LOG.error("%s; rows stay in memory past the mark until it works again", error)
 
     def spill(self, candidates: Iterable[Held], need: int) -> int:
         """Writes the coldest of the candidates and frees at least `need` bytes if it can; gives how many went.

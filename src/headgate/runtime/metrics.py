@@ -20,6 +20,7 @@ def operators(loop: Loop) -> list[dict[str, Any]]:
     return [
         {
             "name": topology.operators[o],
+            "key": stage.key,
             "kind": stage.kind,
             "queries": [topology.queries[q].name for q in topology.serves[o]],
             "rows_in": stage.rows_in,
@@ -121,4 +122,5 @@ def memory(held: Memory) -> dict[str, Any]:
         "spilled_bytes": held.spilled_bytes,
         "spilled_batches": held.spilled_batches,
         "read_batches": held.read_batches,
+        "trouble": held.trouble,
     }

@@ -19,7 +19,7 @@ Mode = Literal["policy", "direct", "graph", "operator", "hybrid"]
 - `hybrid`: partitions, placed by Algorithm 1, each with a policy of its own, over as many threads as cores (HMTS)
 """
 
-MOST_THREADS = 512
+MOST_THREADS = 1024
 """More threads than this only cost memory."""
 
 

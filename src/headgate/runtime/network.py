@@ -106,7 +106,7 @@ class Network:
         self._states = States(self._memory)
         self._flow = Flow(clock)
         self._query_limits = QueryLimits(self._limits, self._memory)
-        self._workers = Workers(self._gate, lambda: self._loop, self._after, clock)
+        self._workers = Workers(self._gate, lambda: self._loop, self._after, self._query_limits.active, clock)
         self._watch = Watch(self._gate, self._limits.stuck, clock, self._unit_name, self._stuck)
         self._wiring: Wiring | None = None
         self._loop: Loop
@@ -223,12 +223,36 @@ class Network:
                 tuple(self._failures)[failed:],
             )
 
-    def _run_here(self, until: float) -> None:
+    def step(self) -> bool:
+        """Runs one grant in this thread, whatever the mode; False if nothing is ready."""
         flow = self._flow
-        while self._loop.turn(flow, until):
+        done = self._loop.turn(flow)
+        self._after(flow)
+        return done
+
+    def _run_here(self, until: float) -> None:
+        flow, gate, clock = self._flow, self._gate, self._clock
+        each = self._query_limits.active
+
+        def may() -> bool:
+            return not each and (until == inf or clock() < until)
+
+        while True:
+            with gate.lock:
+                while gate.paused:
+                    gate.changed.wait()
+                loop = self._loop
+                begun = loop.begin(flow, until)
+            if begun is None:
+                return
+            try:
+                loop.drive(begun, flow, until, may)
+            finally:
+                # Only if the network itself broke: nobody may wait for a grant that never ends.
+                gate.running.pop(id(flow), None)
             self._after(flow)
-            if until < inf and self._clock() >= until:
-                break
+            if until < inf and clock() >= until:
+                return
 
     @property
     def _wanted_threads(self) -> int:
@@ -359,6 +383,14 @@ class Network:
     def failures(self) -> Mapping[str, Failure]:
         """The queries that failed, and why."""
         return dict(self._failures)
+
+    def expect(self, known: Mapping[str, Figures]) -> None:
+        """States what operators cost and yield before it is measured, from a model or an earlier run.
+
+        By the operator's key (`wiring.key_of`): cost (s/row), selectivity, bytes per row in and out, rows per second.
+        """
+        with self._gate.alone():
+            self._rewire({**figures(self._loop), **known})
 
     def add(self, query: Query) -> None:
         """Adds a query. It sees the rows that are pushed from now on, and those that still wait in front of an operator

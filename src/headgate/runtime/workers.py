@@ -16,7 +16,7 @@ LINGER = 5.0
 
 class Workers:
     """A number of threads that run grants while they are let. `loop` gives the loop as it is now; `after` is called
-    by a thread after each of its grants.
+    by a thread after a grant in which something failed, or if `each` says so after every grant.
 
     Which unit runs next, and so which partition gets a thread, is the scheduler's business: a worker that is done with
     a grant takes the next one, whichever partition that is of. So threads are changed at the ends of grants, and
@@ -24,11 +24,17 @@ class Workers:
     """
 
     def __init__(
-        self, gate: Gate, loop: Callable[[], Loop], after: Callable[[Flow], None], clock: Callable[[], float]
+        self,
+        gate: Gate,
+        loop: Callable[[], Loop],
+        after: Callable[[Flow], None],
+        each: bool,
+        clock: Callable[[], float],
     ) -> None:
         self._gate = gate
         self._loop = loop
         self._after = after
+        self._each = each
         self._clock = clock
         self._until = inf
         self._working = False
@@ -73,6 +79,9 @@ class Workers:
         if failure is not None:
             raise failure
 
+    def _may(self) -> bool:
+        return self._working and self._alive <= self._wanted and not self._each
+
     def _end(self, flow: Flow) -> None:
         self._alive -= 1
         self._flows.remove(flow)
@@ -86,8 +95,8 @@ class Workers:
                     self._end(flow)
                     return
                 loop = self._loop()
-                began = loop.begin(flow) if self._working and not gate.paused else None
-                if began is None:
+                begun = loop.begin(flow, self._until) if self._working and not gate.paused else None
+                if begun is None:
                     if self._working and not gate.paused and not gate.running:
                         self._working = False
                     gate.done.notify_all()
@@ -95,10 +104,8 @@ class Workers:
                         self._end(flow)
                         return
                     continue
-                # There may be more to do: each who gets work wakes one more.
-                gate.work.notify()
             try:
-                loop.complete(began, flow, self._until)
+                loop.drive(begun, flow, self._until, self._may)
                 self._after(flow)
             except BaseException as error:  # not of an operator: the network itself broke, and `run` must say so
                 with gate.lock:

@@ -1,0 +1,151 @@
+"""Bytes that are held, counted exactly, and what happens past the mark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from headgate.operators.batch import Arrival, Batch
+from headgate.runtime import Folder, Limits, Network
+from headgate.runtime.held import Held, roots_of
+from headgate.runtime.queue import EdgeQueue, Mark, Piece
+from tests.runtime.plans import CRITICAL, above, columns, graph, query, rows, source
+
+
+def held(count: int) -> Held:
+    return Held(Batch(rows(count), Arrival.at(0.0, count)), 1, 0)
+
+
+def test_a_train_is_cut_without_copying() -> None:
+    queue = EdgeQueue()
+    batch = held(100)
+    queue.put(batch)
+    assert batch.rows is not None
+    (piece,) = queue.take(30)
+    assert isinstance(piece, Piece)
+    assert (piece.start, piece.stop, piece.last) == (0, 30, False)
+    assert roots_of(batch.rows.slice(piece.start, piece.rows)) == roots_of(batch.rows)
+    (rest,) = queue.take()
+    assert isinstance(rest, Piece)
+    assert (rest.start, rest.stop, rest.last) == (30, 100, True)
+    assert not queue
+
+
+def test_marks_are_never_overtaken() -> None:
+    queue = EdgeQueue()
+    queue.put(held(3))
+    assert queue.put_mark(Mark(1, 0.0))
+    assert not queue.put_mark(Mark(1, 0.0))
+    queue.put(held(4))
+    assert queue.put_mark(Mark(2, 0.0))
+    assert (queue.rows, queue.marks, queue.waiting) == (7, 2, 9)
+    train = queue.take(5)
+    assert [item.rows if isinstance(item, Piece) else item.watermark for item in train] == [3, 1, 2]
+    assert [item.rows if isinstance(item, Piece) else item.watermark for item in queue.take()] == [2, 2]
+
+
+def test_a_fork_counts_once_and_is_freed_with_its_last_reader() -> None:
+    s = source()
+    batch = rows(1000)
+    network = Network(graph(*(query(f"q{n}", columns(above(s, n), 2)) for n in range(5))), "hr:rows=1000")
+    network.push("s", batch)
+    assert network.held_bytes == batch.get_total_buffer_size()
+    network.run()
+    for name in network.queries:
+        network.take(name)
+    assert network.held_bytes == 0
+
+
+def test_a_slice_counts_as_what_it_keeps_alive() -> None:
+    big = rows(10_000)
+    network = Network(graph(query("q", above(source(), 5))), "fifo")
+    network.push("s", big.slice(0, 10))
+    assert network.held_bytes == big.get_total_buffer_size()
+
+
+def test_a_column_of_a_message_counts_as_the_message() -> None:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows(1).schema) as writer:
+        writer.write_batch(rows(1000))
+    (batch,) = pa.ipc.open_stream(sink.getvalue()).read_all().to_batches()
+    assert sum(size for _, size in roots_of(batch.select([2]))) >= batch.nbytes
+
+
+def test_results_share_what_their_rows_share() -> None:
+    batch = rows(1000)
+    network = Network(graph(query("a", source()), query("b", columns(source(), 2))), "fifo")
+    network.push("s", batch)
+    network.run()
+    assert network.held_bytes == batch.get_total_buffer_size()
+
+
+def test_the_coldest_batches_go_first(tmp_path: Path) -> None:
+    s, t = source("s"), source("t")
+    size = rows(1000).get_total_buffer_size()
+    network = Network(
+        graph(query("urgent", columns(above(s, 5), 2), CRITICAL), query("later", columns(above(t, 5), 2))),
+        "fifo",
+        limits=Limits(memory=int(5.5 * size)),
+        store=Folder(tmp_path),
+    )
+    for seed in range(4):
+        network.push("s", rows(1000, seed, seed * 100.0))
+    for seed in range(4):
+        network.push("t", rows(1000, seed, seed * 100.0))
+    figures = network.metrics()["queries"]
+    assert figures["urgent"]["waiting_bytes"] == 4 * size
+    assert figures["later"]["waiting_bytes"] < 2 * size
+    network.run()
+    assert sum(r.rows.num_rows for r in network.take("urgent")) == sum(
+        int((rows(1000, seed).column(2).to_numpy() > 5).sum()) for seed in range(4)
+    )
+    network.take("later")
+    assert network.held_bytes == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_burst_stays_within_the_mark() -> None:
+    mark = 200_000
+    network = Network(
+        graph(query("q", columns(above(source(), -1), 0, 2))), "fifo:rows=300", limits=Limits(memory=mark)
+    )
+    most = 0
+    for seed in range(80):
+        network.push("s", rows(1000, seed, seed * 100.0))
+        most = max(most, network.held_bytes)
+    while not network.run(0.001).done:
+        most = max(most, network.held_bytes)
+    assert most <= mark
+    times = [v for r in network.take("q") for v in r.rows.column(0).cast(pa.int64()).to_pylist()]
+    assert len(times) == 80_000
+    assert times == sorted(times)
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Full(Folder):
+        def write(self, key: str, batches: object) -> None:
+            raise OSError(28, "no space left on device")
+
+    network = Network(graph(query("q", source())), "fifo", limits=Limits(memory=1000), store=Full(tmp_path))
+    for seed in range(5):
+        network.push("s", rows(1000, seed, seed * 100.0))
+    assert "no space left on device" in network.metrics()["memory"]["trouble"]
+    assert "rows stay in memory" in caplog.text
+    network.run()
+    assert sum(r.rows.num_rows for r in network.take("q")) == 5000
+
+
+def test_limits_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ValueError, match="the limit memory is 0; give a number above zero"):
+        Limits(memory=0)
+
+
+def test_rows_without_columns_survive_spilling() -> None:
+    network = Network(graph(query("q", columns(above(source(), 50)))), "fifo:rows=9", limits=Limits(memory=1))
+    network.push("s", rows(500, 3))
+    network.run()
+    wanted = int((np.asarray(rows(500, 3).column(2)) > 50).sum())
+    assert sum(r.rows.num_rows for r in network.take("q")) == wanted
