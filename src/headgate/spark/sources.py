@@ -60,7 +60,7 @@ def open_streams(spark: Any, streams: Sequence[Stream]) -> Rows:
         assert place is not None
         found = [_absolute(stream.options[place]) if place == "path" else stream.options[place] for stream in streams]
         if place == "path":
-            options[place] = "{" + ",".join(found) + "}"
+            options[place] = _all_of(found)
             tests = [f"contains(_metadata.file_path, '{_quoted(_below(path))}')" for path in found]
         else:
             options[place] = ",".join(found)
@@ -123,10 +123,30 @@ def _absolute(path: str) -> str:
     return path.rstrip("/") if "://" in path else os.path.abspath(path)
 
 
+def _all_of(paths: Sequence[str]) -> str:
+    """A pattern for several folders: what they have in common, then each one's rest.
+
+    >>> _all_of(["/data/in/a", "/data/in/b/c"])
+    '/data/in/{a,b/c}'
+    """
+    parts = [path.split("/") for path in paths]
+    shared = 0
+    while all(len(part) > shared + 1 and part[shared] == parts[0][shared] for part in parts):
+        shared += 1
+    rest = ",".join("/".join(part[shared:]) for part in parts)
+    return f"{'/'.join(parts[0][:shared])}/{{{rest}}}"
+
+
 def _below(path: str) -> str:
-    """How the name of every file in a folder goes, as Spark tells it: encoded, with a slash behind the folder."""
+    """How the name of every file in a folder goes, as Spark tells it: a URI as Java writes it, which leaves letters of
+    any alphabet as they are.
+
+    >>> _below("/data/a b/ü")
+    '/data/a%20b/ü/'
+    """
     _, sign, rest = path.partition("://")
-    return f"{quote(rest)}/" if sign else f"{quote(path)}/"
+    text = rest if sign else path
+    return "".join(c if ord(c) > 127 else quote(c, safe="/-_.!~*'():@&=+$,;") for c in text) + "/"
 
 
 def _quoted(text: str) -> str:

@@ -1,0 +1,207 @@
+"""The engine on Spark: once, while rows come, with queries added and stopped, bad rows, and restarts."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import headgate as hg
+from headgate.spark.checkpoint import CheckpointError
+from headgate.spark.sources import SourceError
+
+pytestmark = pytest.mark.spark
+
+STREAM = """
+CREATE CLASS critical WITH (priority = 6);
+CREATE STREAM s (ts TIMESTAMP, k STRING, v INT, WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS)
+USING {format} OPTIONS (path '{root}/in');
+"""
+
+
+def _rows(start: int, count: int) -> list[dict[str, Any]]:
+    return [
+        {"ts": f"2024-03-01T10:{(n // 60) % 60:02d}:{n % 60:02d}Z", "k": f"k{n % 3}", "v": n}
+        for n in range(start, start + count)
+    ]
+
+
+def _json(root: Path, name: str, rows: list[Any]) -> None:
+    folder = root / "in"
+    folder.mkdir(exist_ok=True)
+    hidden = folder / f".{name}"
+    hidden.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    hidden.rename(folder / name)
+
+
+def _until(true: Callable[[], bool], seconds: float = 120.0) -> None:
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def test_once_and_where_results_go(spark: Any, tmp_path: Path) -> None:
+    _json(tmp_path, "a.json", [*_rows(0, 100), "{broken", *_rows(100, 20)])
+    seen: list[pa.Table] = []
+    engine = hg.Engine("cqc", str(tmp_path / "ck"), spark=spark)
+    engine.execute(STREAM.format(format="json", root=tmp_path))
+    engine.execute(
+        f"""CREATE QUERY high CLASS critical INTO parquet OPTIONS (path '{tmp_path}/high')
+        INTO json OPTIONS (path '{tmp_path}/high-json') INTO csv OPTIONS (path '{tmp_path}/high-csv', header 'true')
+        INTO orc OPTIONS (path '{tmp_path}/high-orc') AS
+        SELECT ts, k, v, upper(k) AS big, crc32(k) AS c FROM s WHERE v >= 90"""
+    )
+    engine.query("counts", "SELECT k, count(*) AS n FROM s GROUP BY k", sink=hg.callback(seen.append))
+    engine.run_once()
+    spark.read.schema("ts TIMESTAMP, k STRING, v INT").json(f"{tmp_path}/in").createOrReplaceTempView("s")
+    wanted = spark.sql("SELECT ts, k, v, upper(k) AS big, crc32(k) AS c FROM s WHERE v >= 90").toArrow().to_pylist()
+    for found in (
+        pq.read_table(tmp_path / "high").to_pylist(),
+        spark.read.schema("ts TIMESTAMP, k STRING, v INT, big STRING, c LONG").json(f"{tmp_path}/high-json"),
+        spark.read.schema("ts TIMESTAMP, k STRING, v INT, big STRING, c LONG").csv(f"{tmp_path}/high-csv", header=True),
+        spark.read.orc(f"{tmp_path}/high-orc").drop("epoch"),
+    ):
+        rows = found if isinstance(found, list) else found.toArrow().to_pylist()
+        assert sorted(map(repr, rows)) == sorted(map(repr, wanted))
+    assert dict(zip(*engine.results("counts").to_pydict().values(), strict=True)) == {"k0": 40, "k1": 40, "k2": 40}
+    assert sum(table.num_rows for table in seen) >= 3
+    metrics = engine.metrics()
+    assert metrics["dead_letters"] == {"s": 1}
+    [dead] = (tmp_path / "ck" / "dead-letters").iterdir()
+    told = json.loads(dead.read_text())
+    assert (told["stream"], told["row"]) == ("s", "{broken")
+    assert "declared columns" in told["reason"]
+    assert metrics["queries"]["high"]["published"] == 30
+    assert metrics["classes"]["critical"]["latency"]["mean"] > 0
+
+    again = hg.Engine("cqc", str(tmp_path / "ck"), spark=spark)
+    again.execute(STREAM.format(format="json", root=tmp_path))
+    again.query("counts", "SELECT k, count(*) AS n FROM s GROUP BY k")
+    again.run_once()
+    assert again.resumption is not None
+    assert again.resumption.complete
+    assert again.resumption.removed == ("high",)
+
+
+def test_queries_policies_and_streams_change_while_it_runs(spark: Any, tmp_path: Path) -> None:
+    _json(tmp_path, "0.json", _rows(0, 10))
+    engine = hg.Engine("rr", str(tmp_path / "ck"), spark=spark)
+    engine.execute(STREAM.format(format="json", root=tmp_path))
+    engine.query("all_rows", "SELECT v FROM s")
+    engine.start()
+    try:
+        _until(lambda: engine.results("all_rows").num_rows == 10)
+        # A query that needs a column which the lane did not carry so far.
+        engine.query("names", "SELECT k, v FROM s WHERE v >= 0")
+        engine.policy = "fifo"
+        _json(tmp_path, "1.json", _rows(10, 10))
+        _until(lambda: engine.results("all_rows").num_rows == 20)
+        assert sorted(engine.results("names").column("v").to_pylist()) == list(range(10, 20))
+        assert None not in engine.results("names").column("k").to_pylist()
+        assert engine.metrics()["policy"] == "fifo"
+        # A stream of its own lane, joined with what the first lane brings.
+        (tmp_path / "in2").mkdir()
+        engine.execute(
+            f"""CREATE STREAM t (ts TIMESTAMP, k STRING, w INT, WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS)
+            USING json OPTIONS (path '{tmp_path}/in2');
+            CREATE QUERY pairs AS SELECT s.v, t.w FROM s JOIN t ON s.k = t.k
+            AND t.ts BETWEEN s.ts - INTERVAL 1 SECOND AND s.ts + INTERVAL 1 SECOND"""
+        )
+        _json(tmp_path, "2.json", _rows(20, 10))
+        _until(lambda: engine.results("all_rows").num_rows == 30)
+        (tmp_path / "in2" / "a.json").write_text(json.dumps({"ts": "2024-03-01T10:00:25Z", "k": "k1", "w": 7}) + "\n")
+        _until(lambda: engine.results("pairs").num_rows == 1)
+        assert engine.results("pairs").to_pylist() == [{"v": 25, "w": 7}]
+        engine.drop("names")
+        _json(tmp_path, "3.json", _rows(30, 10))
+        _until(lambda: engine.results("all_rows").num_rows == 40)
+        assert "names" not in engine.metrics()["queries"]
+    finally:
+        engine.stop()
+    engine = hg.Engine("cqc", str(tmp_path / "ck"), spark=spark)
+    engine.execute(STREAM.format(format="json", root=tmp_path))
+    engine.query("all_rows", "SELECT v FROM s")
+    with pytest.raises(RuntimeError, match="stream t was read by the script that wrote this checkpoint"):
+        engine.start()
+
+
+def test_a_function_that_raises_hurts_its_own_query_only(spark: Any, tmp_path: Path) -> None:
+    _json(tmp_path, "0.json", _rows(0, 900))
+    engine = hg.Engine("cqc", spark=spark)
+    engine.execute(STREAM.format(format="json", root=tmp_path))
+    engine.execute("CREATE FUNCTION picky(v INT) RETURNS INT AS 'tests.spark.functions:picky'")
+    engine.query("bad", "SELECT picky(v) AS p FROM s")
+    for number in range(20):
+        engine.query(f"good{number}", f"SELECT k, v FROM s WHERE v % 20 = {number}")
+    engine.start()
+    try:
+        _until(lambda: engine.results("good0").num_rows == 45)
+        _json(tmp_path, "1.json", _rows(900, 900))
+        _until(lambda: all(engine.results(f"good{n}").num_rows == 90 for n in range(20)))
+        _until(lambda: engine.metrics()["queries"]["bad"]["state"] == "failed")
+        assert "row 1000 is one too many" in engine.metrics()["queries"]["bad"]["error"]
+        assert engine.metrics()["queries"]["good3"]["state"] == "running"
+    finally:
+        engine.stop()
+
+
+def test_any_streaming_dataframe_and_python_data_sources(spark: Any, tmp_path: Path) -> None:
+    frame = spark.readStream.format("rate").option("rowsPerSecond", "50").load()
+    engine = hg.Engine("cqc", spark=spark)
+    engine.stream("ticks", frame.withWatermark("timestamp", "1 second"))
+    engine.query("even", "SELECT value FROM ticks WHERE value % 2 = 0")
+    engine.query(
+        "w",
+        "SELECT window(timestamp, '1 second') AS w, count(*) AS n FROM ticks GROUP BY window(timestamp, '1 second')",
+    )
+    engine.start()
+    try:
+        _until(lambda: engine.results("even").num_rows > 20 and engine.results("w").num_rows > 1)
+    finally:
+        engine.stop()
+    assert all(value % 2 == 0 for value in engine.results("even").column("value").to_pylist())
+    with pytest.raises(RuntimeError, match="is not streaming"):
+        hg.Engine(spark=spark).stream("x", spark.range(3))
+
+
+def test_alike_streams_are_read_as_one_source(spark: Any, tmp_path: Path) -> None:
+    engine = hg.Engine("cqc", spark=spark)
+    for number in range(3):
+        folder = tmp_path / f"a b{number}"
+        folder.mkdir()
+        pq.write_table(pa.table({"v": pa.array([number * 10 + n for n in range(5)], pa.int32())}), folder / "x.parquet")
+        engine.execute(f"CREATE STREAM s{number} (v INT) USING parquet OPTIONS (path '{folder}')")
+        engine.query(f"q{number}", f"SELECT v FROM s{number} WHERE v % 2 = 0")
+    engine.start()
+    try:
+        _until(lambda: all(engine.results(f"q{n}").num_rows == 3 for n in range(3)))
+        [running] = [query for query in spark.streams.active if query.name == "headgate-main"]
+        assert len(running.lastProgress["sources"]) == 1
+    finally:
+        engine.stop()
+    for number in range(3):
+        values = engine.results(f"q{number}").column("v").to_pylist()
+        assert sorted(values) == [v for v in range(number * 10, number * 10 + 5) if v % 2 == 0]
+
+
+def test_what_is_wrong_is_told_at_the_start(spark: Any, tmp_path: Path) -> None:
+    engine = hg.Engine(spark=spark)
+    with pytest.raises(hg.EngineError, match="declare a query first"):
+        engine.start()
+    engine.execute("CREATE STREAM r (timestamp TIMESTAMP, wrong BIGINT) USING rate")
+    engine.query("q", "SELECT wrong FROM r")
+    with pytest.raises(SourceError, match="gives no column wrong; it gives timestamp, value"):
+        engine.start()
+    (tmp_path / "file").write_text("")
+    broken = hg.Engine(checkpoint=str(tmp_path / "file" / "ck"), spark=spark)
+    broken.execute("CREATE STREAM r (timestamp TIMESTAMP, value BIGINT) USING rate")
+    broken.query("q", "SELECT value FROM r")
+    with pytest.raises(CheckpointError, match="cannot be opened"):
+        broken.start()
