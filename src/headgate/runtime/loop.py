@@ -117,6 +117,7 @@ class Loop:
         self.scheduler = scheduler
         self.view: View = scheduler.view
         self.grants = 0
+        self.seconds = 0.0
         self.units: list[LiveUnit] = []
         self._memory = memory
         self._gate = gate
@@ -364,6 +365,7 @@ class Loop:
         unit.seconds += elapsed
         unit.slowest = max(unit.slowest, elapsed)
         self.grants += 1
+        self.seconds += elapsed
         self.scheduler.finished(begun.grant.unit, now, elapsed, begun.rows, flow.rows_out)
         flow.rows_out = 0
         self._gate.leave(id(flow))

@@ -92,6 +92,7 @@ class Network:
         self._mode = mode_of(mode)
         self._running = arranged(self._mode, self._policy)
         self._grants_before = 0
+        self._seconds_before = 0.0
         self._threads = threads
         self._settings = settings or Settings()
         self._limits = limits or Limits()
@@ -320,7 +321,11 @@ class Network:
                 "mode": self._mode,
                 "waiting": self.waiting,
                 "memory": metrics.memory(self._memory),
-                "scheduling": {"decisions": loop.scheduler.decisions, "grants": self._granted},
+                "scheduling": {
+                    "decisions": loop.scheduler.decisions,
+                    "grants": self._granted,
+                    "seconds": self._seconds_before + loop.seconds,
+                },
                 "running": [
                     {"unit": self._unit_name(unit), "seconds": now - since, "stuck": now - since > self._limits.stuck}
                     for unit, since in self._gate.running.values()
@@ -428,6 +433,7 @@ class Network:
         if old is not None:
             view.performance = old.view.performance
             self._grants_before += old.grants
+            self._seconds_before += old.seconds
         self._wiring = wiring
         scheduler = scheduler_over(self._running, view, wiring, self._clock())
         self._loop = Loop(wiring, scheduler, self._memory, self._gate, self._clock, self._limits)

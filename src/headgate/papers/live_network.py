@@ -1,0 +1,253 @@
+"""The papers' modelled queries in the real network, in real time: rows are Arrow rows, work is time that passes.
+
+An operator takes each row for as long as its model says, by sleeping, and what the model yields goes on. So the
+queues, the scheduler, the grant loop and the statistics are the real ones, and load does not depend on how fast this
+machine is. What sleeping takes too long is caught up with the next row.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from headgate.graph.operators import Operator, Source
+from headgate.graph.queries import Query, QueryClass
+from headgate.graph.shared import SharedGraph
+from headgate.graph.types import DOUBLE, Schema
+from headgate.operators.batch import Arrival, Batch
+from headgate.operators.contract import LiveOperator
+from headgate.operators.settings import Settings
+from headgate.operators.source import LiveSource
+from headgate.operators.stateless import Stateless
+from headgate.runtime import Limits, Network
+from headgate.runtime.wiring import key_of
+from headgate.scheduling import Topology
+from headgate.scheduling.statistics import Statistics
+from headgate.simulation import Arrivals, Join, Latency, Model, RecordedArrivals, Result, simulate
+from headgate.simulation import Operator as ModelledOperator
+from headgate.simulation.known import known_statistics, row_bytes
+
+SCHEMA = Schema.of(("at", DOUBLE))
+"""A row is the moment at which it arrived, in seconds since the start."""
+
+
+@dataclass(frozen=True, eq=False)
+class Modelled(Operator):
+    """An operator of which only the name, the kind and the inputs are known."""
+
+    name: str
+    sort: str
+    sources: tuple[Operator, ...]
+
+    @property
+    def inputs(self) -> tuple[Operator, ...]:
+        return self.sources
+
+    @property
+    def kind(self) -> str:
+        return self.sort
+
+    @property
+    def detail(self) -> str:
+        return self.name
+
+
+class Processor:
+    """One processor: work keeps it busy, and what came too late is made up for."""
+
+    def __init__(self) -> None:
+        self.start = self._free = 0.0
+
+    def begin(self, now: float) -> None:
+        """Time counts from now."""
+        self.start = self._free = now
+
+    def work(self, seconds: float, since: float) -> None:
+        """Passes the time of work that could begin when the processor was free and its rows were there."""
+        self._free = max(self._free, self.start + since) + seconds
+        late = self._free - time.perf_counter()
+        if late > 0:
+            time.sleep(late)
+
+
+class LiveModel(Stateless):
+    """A model at work on real batches: the same costs and results per row as in the simulator's whole tuples."""
+
+    def __init__(self, model: Model, processor: Processor) -> None:
+        self._running = model.start(Random(0))
+        self._processor = processor
+        self._carry = 0.0
+
+    def process(self, port: int, batch: Batch) -> list[Batch]:
+        running = self._running
+        arrived = batch.rows.column(0).to_numpy()
+        seconds = 0.0
+        copies = np.zeros(len(arrived), dtype=np.int64)
+        for row, moment in enumerate(arrived):
+            seconds += running.draw() if running.seconds is None else running.seconds
+            if running.selectivity is None:
+                more, made = running.take(port, float(moment), 1.0)
+                seconds += more
+            else:
+                made = running.selectivity
+            made += self._carry
+            copies[row] = int(made + 1e-9)
+            self._carry = made - copies[row]
+        self._processor.work(seconds, float(arrived.max()))
+        kept = np.repeat(arrived, copies)
+        if not len(kept):
+            return []
+        rows = pa.RecordBatch.from_arrays([pa.array(kept)], names=["at"])
+        moments = kept + self._processor.start
+        return [Batch(rows, Arrival(len(kept), float(moments.sum()), float(moments.min())), batch.watermark)]
+
+
+class Level(NamedTuple):
+    """A moment of a run: the rows that wait, and the results so far."""
+
+    moment: float
+    waiting: float
+    results: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one live run gave, and what the simulator says of the same arrivals with the costs that were measured."""
+
+    latency: Mapping[str, Latency]
+    predicted: Mapping[str, Latency]
+    cost: float
+    levels: Sequence[Level]
+    simulated: Result
+
+    def errors(self) -> dict[str, float]:
+        """By how much the prediction of each class's mean latency is off, as a share of what was measured."""
+        return {cls: abs(self.predicted[cls].mean / found.mean - 1) for cls, found in self.latency.items()}
+
+
+def slower(models: Mapping[str, Model], times: float, *, windows: bool = True) -> dict[str, Model]:
+    """The same operators, each so many times slower: with rates as many times lower the load stays the same.
+
+    With `windows` those of time are as many times longer, so that as many rows are in them.
+    """
+    return {name: _slower(model, times, windows) for name, model in models.items()}
+
+
+def _slower(model: Model, times: float, windows: bool) -> Model:
+    if isinstance(model, ModelledOperator) and isinstance(model.cost, int | float):
+        return replace(model, cost=model.cost * times)
+    if isinstance(model, Join):
+        window = model.window * times if windows and model.window is not None else model.window
+        return replace(
+            model,
+            cost=model.cost * times,
+            probe=model.probe * times,
+            match=model.match * times,
+            expire=model.expire * times,
+            window=window,
+        )
+    raise TypeError(f"{type(model).__name__} cannot be made slower; use operators of fixed cost and joins")
+
+
+def run(
+    topology: Topology,
+    models: Mapping[str, Model],
+    arrivals: Mapping[str, Arrivals],
+    policy: str,
+    seed: int,
+    size: float = 100.0,
+) -> Measured:
+    """Runs the models live, one processor, and simulates the same."""
+    moments = {name: list(a.times(Random(f"{seed}/{name}"))) for name, a in arrivals.items()}
+    recorded = {name: RecordedArrivals(times) for name, times in moments.items()}
+    sizes, made = row_bytes(topology, models, size)
+    known = known_statistics(topology, models, recorded, sizes, made, 10.0)
+    processor = Processor()
+    nodes, graph = _graph(topology)
+
+    def make(node: Operator, settings: Settings) -> LiveOperator:
+        return LiveModel(models[node.name], processor) if isinstance(node, Modelled) else LiveSource()
+
+    # A grant ends when the policy says so, not before.
+    network = Network(graph, policy, limits=Limits(grant=1e9), make=make)
+    network.expect({key_of(node): _expected(known, topology, name) for name, node in nodes.items()})
+    processor.begin(time.perf_counter())
+    levels = _feed(network, processor, moments)
+    cost = _cost(network, nodes, known, topology)
+    latency = _latency(network, topology)
+    corrected = slower(models, cost, windows=False)
+    result = simulate(topology, corrected, recorded, policy, bytes=size, seed=seed)
+    predicted = {cls.name: result.latency(cls=cls.name) for cls in topology.classes}
+    return Measured(latency, predicted, cost, levels, result)
+
+
+def _graph(topology: Topology) -> tuple[dict[str, Operator], SharedGraph]:
+    nodes: dict[str, Operator] = {}
+    streams = {name: Source(SCHEMA, name) for name in topology.streams}
+    for operator in topology.order:
+        edges = [topology.edges[e] for e in topology.inputs[operator]]
+        inputs = tuple(
+            streams[edge.stream or ""] if edge.producer is None else nodes[topology.operators[edge.producer]]
+            for edge in edges
+        )
+        name = topology.operators[operator]
+        nodes[name] = Modelled(SCHEMA, name, topology.kinds[operator], inputs)
+    graph = SharedGraph()
+    for query in topology.queries:
+        cls = QueryClass(query.cls.name, int(query.cls.priority))
+        graph.add(Query(query.name, nodes[topology.operators[query.output]], SCHEMA, cls))
+    return nodes, graph
+
+
+def _expected(known: Statistics, topology: Topology, name: str) -> tuple[float, ...]:
+    o = topology.id(name)
+    return (known.cost[o], known.selectivity[o], known.bytes_in[o], known.bytes_out[o], known.rate[o])
+
+
+def _feed(network: Network, processor: Processor, moments: Mapping[str, Sequence[float]]) -> list[Level]:
+    """Pushes each row when its time has come, and runs one grant after the other; gives the levels on the way."""
+    coming = [(times[0], name, 0) for name, times in moments.items() if times]
+    heapify(coming)
+    levels: list[Level] = []
+    outboxes = list(network.outboxes.values())
+    while True:
+        now = time.perf_counter() - processor.start
+        while coming and coming[0][0] <= now:
+            moment, name, place = heappop(coming)
+            rows = pa.RecordBatch.from_arrays([pa.array([moment])], names=["at"])
+            network.push(name, rows, processor.start + moment, mark=False)
+            if place + 1 < len(moments[name]):
+                heappush(coming, (moments[name][place + 1], name, place + 1))
+        levels.append(Level(now, float(network.waiting), float(sum(outbox.rows for outbox in outboxes))))
+        if not network.step():
+            if not coming:
+                return levels
+            time.sleep(max(0.0, processor.start + coming[0][0] - time.perf_counter()))
+
+
+def _cost(network: Network, nodes: Mapping[str, Operator], known: Statistics, topology: Topology) -> float:
+    """How much longer grants took than the models of their operators say.
+
+    All together: as one catches up with what another slept too long, each alone tells little.
+    """
+    figures = network.metrics()
+    measured = {operator["key"]: operator for operator in figures["operators"]}
+    expected = sum(measured[key_of(node)]["rows_in"] * known.cost[topology.id(name)] for name, node in nodes.items())
+    return float(figures["scheduling"]["seconds"]) / float(expected)
+
+
+def _latency(network: Network, topology: Topology) -> dict[str, Latency]:
+    seconds: dict[str, list[float]] = {cls.name: [] for cls in topology.classes}
+    rows: dict[str, list[float]] = {cls.name: [] for cls in topology.classes}
+    for name, outbox in network.outboxes.items():
+        cls = network.queries[name].cls.name
+        seconds[cls].append(outbox.latency.mean)
+        rows[cls].append(float(outbox.latency.rows))
+    return {cls: Latency(np.array(seconds[cls]), np.array(rows[cls])) for cls in seconds}
