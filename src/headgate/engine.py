@@ -170,13 +170,14 @@ class Engine:
             self._changed()
         self._apply()
 
-    def query(self, name: str, select: str, *, cls: str | None = None, sink: Sink | Sequence[Sink] = ()) -> None:
+    def query(self, name: str, select: str, *, cls: str | None = None, sink: Sink | Sequence[Sink] = ()) -> Query:
         """Declares a query. Its newest rows can always be read with `results`, whatever its sinks are."""
         sinks = (sink,) if isinstance(sink, Sink) else tuple(sink)
         with self._lock:
-            self._catalog.query(name, select, cls, sinks)
+            made = self._catalog.query(name, select, cls, sinks)
             self._changed()
         self._apply()
+        return made
 
     def drop(self, name: str) -> None:
         """Stops a query and forgets its state."""
