@@ -74,8 +74,3 @@ def test_our_learner_is_near_the_best_and_far_better_than_the_wheel() -> None:
     wheel, ours = (measured[f"{label}, above the best single (%)"] for label in ("AMoS", "AMoS, our learner"))
     assert ours < 10
     assert ours < wheel - 5
-
-
-@pytest.mark.slow
-def test_three_objectives_on_plan_2() -> None:
-    assert amos.equal(1).holds

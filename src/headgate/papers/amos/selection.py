@@ -61,8 +61,13 @@ def equal(seed: int, seeds: int = SEEDS, seconds: float = SECONDS) -> Outcome:
 def _one(name: str, source: str, objective: str, seed: int, seeds: int, seconds: float) -> Outcome:
     runs = _runs(1, {objective: 1.0}, seed, seeds, seconds)
     values = {label: figures[objective] for label, figures in _averages(runs).items()}
-    best = min(values[label] for label in SINGLE)
-    above = {label: (values[label] / best - 1) * 100 for label in LEARNERS}
+    best = min(SINGLE, key=lambda label: values[label])
+    above = {label: (values[label] / values[best] - 1) * 100 for label in LEARNERS}
+    turns = {
+        f"{label}, time given to {best} (%)": 100
+        * float(np.mean([one.turns.get(best.lower(), 0.0) for one in runs[label]]))
+        for label in LEARNERS
+    }
     return Outcome(
         name=name,
         source=source,
@@ -70,10 +75,12 @@ def _one(name: str, source: str, objective: str, seed: int, seeds: int, seconds:
         paper={
             **{f"{LABEL[objective]}, {label}": None for label in values},
             **{f"{label}, above the best single (%)": 0.0 if label == "AMoS" else None for label in LEARNERS},
+            **dict.fromkeys(turns),
         },
         measured={
             **{f"{LABEL[objective]}, {label}": value for label, value in values.items()},
             **{f"{label}, above the best single (%)": value for label, value in above.items()},
+            **turns,
         },
         rule=_no_worse,
         setup=_setup(1, {objective: 1.0}, seed, seeds, seconds),
