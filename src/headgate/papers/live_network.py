@@ -15,6 +15,7 @@ from random import Random
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from headgate.graph.operators import Operator, Source
@@ -77,10 +78,19 @@ class Processor:
             time.sleep(late)
 
 
+def padded(moments: npt.NDArray[np.float64], size: float) -> pa.RecordBatch:
+    """Rows of so many bytes, as policies that look at memory see them."""
+    width = max(int(size) - 8, 1)
+    filling = pa.py_buffer(bytes(width * len(moments)))
+    padding = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(moments), [None, filling])
+    return pa.RecordBatch.from_arrays([pa.array(moments), padding], names=["at", "padding"])
+
+
 class LiveModel(Stateless):
     """A model at work on real batches: the same costs and results per row as in the simulator's whole tuples."""
 
-    def __init__(self, model: Model, processor: Processor) -> None:
+    def __init__(self, model: Model, processor: Processor, size: float) -> None:
+        self._size = size
         self._running = model.start(Random(0))
         self._processor = processor
         self._carry = 0.0
@@ -104,13 +114,13 @@ class LiveModel(Stateless):
         kept = np.repeat(arrived, copies)
         if not len(kept):
             return []
-        rows = pa.RecordBatch.from_arrays([pa.array(kept)], names=["at"])
+        rows = padded(kept, self._size)
         moments = kept + self._processor.start
         return [Batch(rows, Arrival(len(kept), float(moments.sum()), float(moments.min())), batch.watermark)]
 
 
 class Level(NamedTuple):
-    """A moment of a run: the rows that wait, and the results so far."""
+    """A moment of a run: the bytes that wait, and the results so far."""
 
     moment: float
     waiting: float
@@ -173,13 +183,15 @@ def run(
     nodes, graph = _graph(topology)
 
     def make(node: Operator, settings: Settings) -> LiveOperator:
-        return LiveModel(models[node.name], processor) if isinstance(node, Modelled) else LiveSource()
+        if not isinstance(node, Modelled):
+            return LiveSource()
+        return LiveModel(models[node.name], processor, made[topology.id(node.name)])
 
     # A grant ends when the policy says so, not before.
     network = Network(graph, policy, limits=Limits(grant=1e9), make=make)
     network.expect({key_of(node): _expected(known, topology, name) for name, node in nodes.items()})
     processor.begin(time.perf_counter())
-    levels = _feed(network, processor, moments)
+    levels = _feed(network, processor, moments, size)
     cost = _cost(network, nodes, known, topology)
     latency = _latency(network, topology)
     corrected = slower(models, cost, windows=False)
@@ -211,7 +223,7 @@ def _expected(known: Statistics, topology: Topology, name: str) -> tuple[float, 
     return (known.cost[o], known.selectivity[o], known.bytes_in[o], known.bytes_out[o], known.rate[o])
 
 
-def _feed(network: Network, processor: Processor, moments: Mapping[str, Sequence[float]]) -> list[Level]:
+def _feed(network: Network, processor: Processor, moments: Mapping[str, Sequence[float]], size: float) -> list[Level]:
     """Pushes each row when its time has come, and runs one grant after the other; gives the levels on the way."""
     coming = [(times[0], name, 0) for name, times in moments.items() if times]
     heapify(coming)
@@ -221,11 +233,11 @@ def _feed(network: Network, processor: Processor, moments: Mapping[str, Sequence
         now = time.perf_counter() - processor.start
         while coming and coming[0][0] <= now:
             moment, name, place = heappop(coming)
-            rows = pa.RecordBatch.from_arrays([pa.array([moment])], names=["at"])
+            rows = padded(np.array([moment]), size)
             network.push(name, rows, processor.start + moment, mark=False)
             if place + 1 < len(moments[name]):
                 heappush(coming, (moments[name][place + 1], name, place + 1))
-        levels.append(Level(now, float(network.waiting), float(sum(outbox.rows for outbox in outboxes))))
+        levels.append(Level(now, float(network.queued_bytes), float(sum(outbox.rows for outbox in outboxes))))
         if not network.step():
             if not coming:
                 return levels

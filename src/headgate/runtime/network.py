@@ -306,6 +306,11 @@ class Network:
         return sum(queue.waiting for queue in self._loop.wiring.queues)
 
     @property
+    def queued_bytes(self) -> int:
+        """The bytes of the rows that wait, queue by queue: a batch that several read counts for each of them."""
+        return int(sum(self._loop.view.queues.bytes))
+
+    @property
     def held_bytes(self) -> int:
         """The memory that waiting batches and unpublished results take."""
         return self._memory.bytes
