@@ -12,10 +12,11 @@ from headgate.operators.settings import Settings
 from headgate.runtime.outbox import Outbox
 from headgate.runtime.wiring import Wiring
 from headgate.scheduling import ModelError
+from headgate.scheduling.graphs import topology_of
 from headgate.scheduling.statistics import DEFAULTS
 from headgate.simulation import Aggregate, Constant, Operator, Poisson, simulate
 from headgate.simulation.trace import read_trace
-from headgate.simulation.whatif import read_costs, row_bytes, scenario, topology_of
+from headgate.simulation.whatif import read_costs, row_bytes, scenario
 from headgate.sql import Catalog
 
 SCRIPT = """

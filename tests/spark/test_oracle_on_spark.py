@@ -27,7 +27,7 @@ def _groups() -> dict[str, list[Case]]:
     for case in CASES:
         if case.fails is None:
             rows = tuple(id(batches) for batches in case.batches.values())
-            found.setdefault((case.file.stem, case.zone, case.setup, rows), []).append(case)
+            found.setdefault((case.file.stem, case.zone, case.setup, case.statements, rows), []).append(case)
     return {f"{cases[0].file.stem} {number}": cases for number, cases in enumerate(found.values())}
 
 
@@ -67,12 +67,10 @@ def _run(spark: Any, cases: list[Case], root: Path, policy: str) -> None:
     try:
         engine = hg.Engine(policy, str(root / "ck"), spark=spark)
         engine.execute(_placed(cases[0].setup, root))
-        done: set[str] = set()
+        if cases[0].statements:
+            engine.execute(_placed(cases[0].statements + ";", root))
         files: set[str] = set()
         for number, case in enumerate(cases):
-            if case.statements and case.statements not in done:
-                done.add(case.statements)
-                engine.execute(case.statements + ";")
             name = f"case{number}"
             made = engine.query(name, case.query, sink=())
             if made.mode == "append":

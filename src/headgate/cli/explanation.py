@@ -12,8 +12,7 @@ from headgate.graph.queries import Query, Stream
 from headgate.graph.shared import SharedGraph
 from headgate.graph.types import Schema, sql_name
 from headgate.scheduling import Edge, Statistics, Topology, Unit, Units, View, policy
-from headgate.scheduling import Query as ScheduledQuery
-from headgate.scheduling import QueryClass as ScheduledClass
+from headgate.scheduling.graphs import topology_of
 
 if TYPE_CHECKING:
     from headgate.sql import Catalog
@@ -135,8 +134,8 @@ def explain(catalog: Catalog, policy_text: str) -> Explanation:
     queued: frozenset[tuple[int, int]] = frozenset()
     units_of: dict[int, list[int]] = {}
     figures: dict[int, tuple[float, float]] = {}
-    numbers, topology = _topology(graph)
-    if topology is not None:
+    topology, numbers = topology_of(graph)
+    if numbers:
         statistics = Statistics(topology)
         view = View.of(topology, statistics)
         cut = chosen.cut(view)
@@ -153,29 +152,6 @@ def explain(catalog: Catalog, policy_text: str) -> Explanation:
     used = {node.stream for node in nodes.values() if isinstance(node, Source)}
     streams = tuple(s for s in catalog.streams.values() if s.name in used)
     return Explanation(streams, tuple(graph.queries.values()), steps, outputs, policy_text, units, queued)
-
-
-def _topology(graph: SharedGraph) -> tuple[list[int], Topology | None]:
-    """What the scheduler sees: a source is a stream, unless it is itself the result of a query."""
-    nodes = graph.operators
-    results = {graph.number(q.plan) for q in graph.queries.values()}
-    streams = {n: node.stream for n, node in nodes.items() if isinstance(node, Source)}
-    numbers = [n for n in nodes if n not in streams or n in results]
-    if not numbers:
-        return [], None
-    place = {n: index for index, n in enumerate(numbers)}
-    edges: list[Edge] = []
-    for n in numbers:
-        for port, producer in enumerate((n,) if n in streams else graph.inputs(n)):
-            stream = streams.get(producer)
-            edges.append(Edge(len(edges), None if stream else place[producer], place[n], port, stream))
-    queries = tuple(
-        ScheduledQuery(q.name, ScheduledClass(q.cls.name, float(q.cls.priority)), place[graph.number(q.plan)])
-        for q in graph.queries.values()
-    )
-    kinds = tuple(nodes[n].kind for n in numbers)
-    names = tuple(f"{nodes[n].kind} {n}" for n in numbers)
-    return numbers, Topology(names, kinds, tuple(edges), queries)
 
 
 def _turns(chosen: Any, view: View, units: Units) -> dict[int, int]:

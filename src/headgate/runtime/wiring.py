@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 
-from headgate.graph.operators import Operator, Source
+from headgate.graph.operators import Operator
 from headgate.graph.shared import SharedGraph
 from headgate.operators.contract import LiveOperator
 from headgate.runtime.outbox import Outbox
 from headgate.runtime.queue import EdgeQueue
 from headgate.runtime.stage import Stage
-from headgate.scheduling import Cut, Edge, Query, QueryClass, Topology
+from headgate.scheduling import Cut
+from headgate.scheduling.graphs import topology_of
 
 MakeLive = Callable[[Operator], LiveOperator]
 
@@ -24,35 +25,21 @@ def key_of(node: Operator) -> str:
 class Wiring:
     """The stages and queues of a graph as it is now, numbered as its topology numbers them.
 
-    A source is no stage: its edges come from the stream. Only where a query's result is the stream itself does the
-    source stand in the topology, as the operator that puts it out. Stages and queues of an earlier wiring are kept
-    where they are still needed: they are known by keys that do not depend on the rest of the graph.
+    A source is no stage: its edges come from the stream (see `topology_of`). Stages and queues of an earlier wiring
+    are kept where they are still needed: they are known by keys that do not depend on the rest of the graph.
     """
 
     def __init__(
         self, graph: SharedGraph, outboxes: Mapping[str, Outbox], make: MakeLive, before: Wiring | None = None
     ) -> None:
         nodes = graph.operators
-        streams = {n: node.stream for n, node in nodes.items() if isinstance(node, Source)}
-        shown = {graph.number(query.plan) for query in graph.queries.values()}
-        numbers = [n for n in nodes if n not in streams or n in shown]
+        self.topology, numbers = topology_of(graph)
         place = {n: index for index, n in enumerate(numbers)}
         keys = {n: key_of(nodes[n]) for n in numbers}
-        edges: list[Edge] = []
         self.edge_keys: list[str] = []
-        for n in numbers:
-            inputs = (n,) if n in streams else graph.inputs(n)
-            for port, producer in enumerate(inputs):
-                stream = streams.get(producer)
-                edges.append(Edge(len(edges), None if stream else place[producer], place[n], port, stream))
-                self.edge_keys.append(f"{'~' + stream if stream else keys[producer]}>{keys[n]}:{port}")
-        queries = tuple(
-            Query(q.name, QueryClass(q.cls.name, float(q.cls.priority)), place[graph.number(q.plan)])
-            for q in graph.queries.values()
-        )
-        self.topology = Topology(
-            tuple(f"{nodes[n].kind} {n}" for n in numbers), tuple(nodes[n].kind for n in numbers), tuple(edges), queries
-        )
+        for edge in self.topology.edges:
+            producer = f"~{edge.stream}" if edge.producer is None else keys[numbers[edge.producer]]
+            self.edge_keys.append(f"{producer}>{keys[numbers[edge.consumer]]}:{edge.port}")
         old = {} if before is None else {stage.key: stage for stage in before.stages}
         self.stages: list[Stage] = []
         for n in numbers:

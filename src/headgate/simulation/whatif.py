@@ -15,8 +15,9 @@ from headgate.graph.operators import Operator as Node
 from headgate.graph.operators import Project, Select, Source, Window
 from headgate.graph.shared import SharedGraph
 from headgate.graph.types import Schema
-from headgate.scheduling import Edge, ModelError, Query, QueryClass, Topology
+from headgate.scheduling import ModelError, Topology
 from headgate.scheduling.errors import closest
+from headgate.scheduling.graphs import topology_of
 from headgate.scheduling.statistics import DEFAULTS, Expectation
 from headgate.simulation.arrivals import Arrivals
 from headgate.simulation.operators import Aggregate, Model, Operator
@@ -54,29 +55,6 @@ def scenario(graph: SharedGraph, arrivals: Mapping[str, Arrivals], costs: Mappin
         if n not in sources:
             rates[n] = rate * expected.selectivity
     return Scenario(topology, models, {source.stream: row_bytes(source.schema) for source in sources.values()})
-
-
-def topology_of(graph: SharedGraph) -> tuple[Topology, list[int]]:
-    """The topology as the worker's network has it, and the graph's number of each of its operators.
-
-    A source is an operator only where a query's result is the stream itself.
-    """
-    nodes = graph.operators
-    streams = {n: node.stream for n, node in nodes.items() if isinstance(node, Source)}
-    shown = {graph.number(query.plan) for query in graph.queries.values()}
-    numbers = [n for n in nodes if n not in streams or n in shown]
-    place = {n: index for index, n in enumerate(numbers)}
-    edges: list[Edge] = []
-    for n in numbers:
-        for port, producer in enumerate((n,) if n in streams else graph.inputs(n)):
-            stream = streams.get(producer)
-            edges.append(Edge(len(edges), None if stream else place[producer], place[n], port, stream))
-    queries = tuple(
-        Query(q.name, QueryClass(q.cls.name, float(q.cls.priority)), place[graph.number(q.plan)])
-        for q in graph.queries.values()
-    )
-    names = tuple(f"{nodes[n].kind} {n}" for n in numbers)
-    return Topology(names, tuple(nodes[n].kind for n in numbers), tuple(edges), queries), numbers
 
 
 def default(node: Node) -> Expectation:

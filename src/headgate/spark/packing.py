@@ -103,6 +103,11 @@ class Packing:
             stream = self.streams[int(tags[begin])]
             part = packed.slice(begin, end - begin)
             nothing = pa.nulls(part.num_rows)
-            arrays = [nothing if index is None else part.column(index + 1) for index in self._places[stream]]
+            arrays = [nothing if index is None else self._typed(part, index) for index in self._places[stream]]
             rows = pa.RecordBatch.from_arrays(arrays, names=self._names[stream])
             yield stream, rows, part.column(part.num_columns - 1) if self._flaws else None
+
+    def _typed(self, packed: pa.RecordBatch, index: int) -> pa.Array:
+        """A slot's values under its own type: Spark labels instants with the session's time zone, ours are in UTC."""
+        column, wanted = packed.column(index + 1), self.slots[index].type
+        return column if column.type == wanted else column.cast(wanted)
