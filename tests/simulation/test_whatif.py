@@ -7,10 +7,6 @@ from pathlib import Path
 import pytest
 
 from headgate.graph.shared import SharedGraph
-from headgate.operators.live import live
-from headgate.operators.settings import Settings
-from headgate.runtime.outbox import Outbox
-from headgate.runtime.wiring import Wiring
 from headgate.scheduling import ModelError
 from headgate.scheduling.graphs import topology_of
 from headgate.scheduling.statistics import DEFAULTS
@@ -38,12 +34,6 @@ def graph() -> SharedGraph:
     for query in catalog.queries.values():
         graph.add(query)
     return graph
-
-
-def test_the_topology_is_that_of_the_workers_network(graph: SharedGraph) -> None:
-    outboxes = {name: Outbox(query) for name, query in graph.queries.items()}
-    wiring = Wiring(graph, outboxes, lambda node: live(node, Settings()))
-    assert topology_of(graph)[0] == wiring.topology
 
 
 def test_models_do_what_is_measured_or_what_the_kind_does(graph: SharedGraph) -> None:

@@ -204,8 +204,9 @@ def test_without_a_crash(tmp_path: Path, files: list[Handler]) -> None:
     _check(tmp_path)
 
 
-@pytest.mark.parametrize("how", ["before", "torn", "after"])
-@pytest.mark.parametrize("worker_lives", [False, True])
+@pytest.mark.parametrize(
+    ("how", "worker_lives"), [("before", False), ("torn", False), ("after", False), ("after", True)]
+)
 def test_a_crash_at_every_file_operation(tmp_path: Path, files: list[Handler], how: str, worker_lives: bool) -> None:
     counting = files[-1]
     _life(tmp_path / "count", counting, 0)
