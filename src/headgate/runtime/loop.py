@@ -272,8 +272,9 @@ class Loop:
         self._gate.running[id(flow)] = (grant.unit, now)
         begun = Begun(grant, self.units[grant.unit], now, min(now + min(grant.seconds, self._limits.grant), until))
         self._take_train(begun, now)
-        # There may be more to do: each who gets work wakes one more.
-        self._gate.work.notify()
+        if self._waiting:
+            # There may be more to do: each who gets work wakes one more.
+            self._gate.work.notify()
         return begun
 
     def drive(self, begun: Begun, flow: Flow, until: float, may: Callable[[], bool]) -> None:

@@ -97,9 +97,10 @@ class Workers:
                 loop = self._loop()
                 begun = loop.begin(flow, self._until) if self._working and not gate.paused else None
                 if begun is None:
-                    if self._working and not gate.paused and not gate.running:
-                        self._working = False
-                    gate.done.notify_all()
+                    if not gate.running:
+                        if not gate.paused:
+                            self._working = False
+                        gate.done.notify_all()
                     if not gate.work.wait(LINGER):
                         self._end(flow)
                         return
