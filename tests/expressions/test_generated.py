@@ -249,7 +249,7 @@ def test_selections_in_any_cut(values: list[tuple[Any, ...]], texts: list[str]) 
     for predicate in predicates:
         chained = select(chained, [predicate])
     singly = [select(batch_of(rows.slice(n, 1)), predicates).taken().rows for n in range(rows.num_rows)]
-    assert chained.taken().rows.equals(at_once)
-    assert pa.Table.from_batches(singly).combine_chunks() == pa.Table.from_batches([at_once]).combine_chunks() or (
-        [r for b in singly for r in map(repr, b.to_pylist())] == [repr(r) for r in at_once.to_pylist()]
-    )
+    # As texts, since NaN is not equal to itself.
+    kept = [repr(row) for row in at_once.to_pylist()]
+    assert [repr(row) for row in chained.taken().rows.to_pylist()] == kept
+    assert [repr(row) for part in singly for row in part.to_pylist()] == kept
