@@ -27,6 +27,8 @@ _LOCAL = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.sql.shuffle.partitions": "2",
+    # How long a lane sleeps before it looks for new rows again; Spark's own is 10 ms.
+    "spark.sql.streaming.pollingDelayMs": "2",
     "spark.ui.enabled": "false",
     # Without it the JVM greets with a page of warnings before any level can be set.
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
