@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.scheduling import Topology
 from headgate.simulation import Operator, Poisson, RecordedArrivals, Result, Simulation, simulate
-from headgate.simulation.kernel import Row
+from headgate.simulation.execution import Row
 
 TOPOLOGY = Topology.of(
     {"fast source": ["s"], "fast": ["fast source"], "slow source": ["t"], "slow": ["slow source"]},

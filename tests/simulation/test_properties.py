@@ -91,6 +91,22 @@ def test_the_same_seed_gives_the_same_run(case: Case, name: str) -> None:
     assert runs[0].byte_seconds == runs[1].byte_seconds
 
 
+@given(cases(), policies, tuples, st.integers(1, 2))
+def test_a_train_in_one_step_is_the_same_as_row_by_row(case: Case, name: str, tuples: str, processors: int) -> None:
+    """An observer sees every row, so with one there are no trains in one step."""
+    one, all_rows = (
+        Simulation(
+            case.topology, case.models, case.arrivals, name, tuples=tuples, processors=processors, seed=3, observer=see
+        ).run()
+        for see in (None, lambda event, edge, row, time: None)
+    )
+    assert one.latency().seconds.tolist() == pytest.approx(all_rows.latency().seconds.tolist())
+    assert one.processed == pytest.approx(all_rows.processed)
+    assert one.decisions == all_rows.decisions
+    assert (one.row_seconds, one.byte_seconds) == pytest.approx((all_rows.row_seconds, all_rows.byte_seconds))
+    assert (one.peak_rows, one.peak_bytes) == pytest.approx((all_rows.peak_rows, all_rows.peak_bytes))
+
+
 @given(cases(operators=12), policies)
 def test_units_are_a_partition(case: Case, name: str) -> None:
     view = View.of(case.topology)

@@ -76,47 +76,54 @@ class ClassSelector(Selector):
         # What each class was charged for shared units since its last turn.
         self._shared = [0.0] * len(present)
         for unit in chosen:
-            self._mark(unit)
-
-    def _mark(self, unit: int) -> None:
-        rows = self._rows
-        for e in self._entries[unit]:
-            if rows[e] > 0:
+            if any(self._rows[e] > 0 for e in self._entries[unit]):
                 self._ready[self._class_of[unit]].add(unit)
-                return
 
     def arrived(self, unit: int) -> None:
-        self._mark(unit)
-        self._inner[self._class_of[unit]].arrived(unit)
+        cls = self._class_of[unit]
+        self._ready[cls].add(unit)
+        self._inner[cls].arrived(unit)
 
     def changed(self, unit: int) -> None:
         self._inner[self._class_of[unit]].changed(unit)
 
     def next(self, now: float) -> Grant | None:
-        if not any(self._ready):
+        ready = self._ready
+        if not any(ready):
             return None
         idle = 0
-        while idle <= len(self.slices):
+        while idle <= len(ready):
             cls = self._current
-            if self._used is None:
-                if self.credit[cls] <= 0:
+            used, credit = self._used, self.credit[cls]
+            if used is None:
+                if credit > 0 and not ready[cls]:
+                    # Nothing to do: its quota is lost.
+                    self.credit[cls] = self.slices[cls]
+                    idle += 1
+                    self._shared[cls] = 0.0
+                    self._current = cls + 1 if cls + 1 < len(ready) else 0
+                    continue
+                if credit <= 0:
                     # Paying a debt takes no time (step 2a): a class with work pays until it may run.
                     self.credit[cls] += self.slices[cls]
-                    idle = 0 if self._ready[cls] else idle + 1
+                    idle = 0 if ready[cls] else idle + 1
                     self._advance()
                     self._forgive()
                     continue
-                self._used = 0.0
-            left = self.credit[cls] - self._used
-            grant = self._inner[cls].next(now) if left > 0 and self._ready[cls] else None
+                used = self._used = 0.0
+            left = credit - used
+            grant = self._inner[cls].next(now) if left > 0 and ready[cls] else None
             if grant is not None:
-                self._ready[cls].discard(grant.unit)
+                unit, rows, limit = grant
+                ready[cls].discard(unit)
+                own = self._own[unit]
+                lent = limit * own
+                if left < lent:
+                    lent, limit = left, left / own
                 # Lent until `finished` knows better, so that a second processor sees a used quota.
-                own = self._own[grant.unit]
-                limit = min(grant.seconds, left / own)
-                self._lent[grant.unit] = limit * own
-                self._used += limit * own
-                return Grant(grant.unit, grant.rows, limit)
+                self._lent[unit] = lent
+                self._used = used + lent
+                return Grant(unit, rows, limit)
             idle += left > 0
             self._leave(cls)
         return None
@@ -147,15 +154,22 @@ class ClassSelector(Selector):
 
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
         own = self._class_of[unit]
-        self._charge(own, -self._lent.pop(unit))
-        self._charge(own, elapsed * self._own[unit])
+        owed = elapsed * self._own[unit] - self._lent.pop(unit)
+        if own == self._current and self._used is not None:
+            self._used += owed
+        else:
+            self.credit[own] -= owed
         for cls, share in self._others[unit]:
             # What others run for a class takes at most half its time, or sharing would starve it.
             charged = min(elapsed * share, self.slices[cls] / 2 - self._shared[cls])
             self._shared[cls] += charged
             self._charge(cls, charged)
             self._charge(own, elapsed * share - charged)
-        self._mark(unit)
+        rows = self._rows
+        for e in self._entries[unit]:
+            if rows[e] > 0:
+                self._ready[own].add(unit)
+                break
         self._inner[own].finished(unit, now, elapsed, rows_in, rows_out)
 
     def _charge(self, cls: int, seconds: float) -> None:

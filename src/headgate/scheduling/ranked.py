@@ -13,16 +13,11 @@ from headgate.scheduling.view import Queues, View
 Rank = Callable[[View, Units], Sequence[float]]
 
 
-class _Components:
-    """Which components run now, and which of their units wait for that."""
-
-    __slots__ = ("busy", "of", "parked")
-
-    def __init__(self, units: Units) -> None:
-        self.of = [unit.component for unit in units.units]
-        count = max(self.of, default=-1) + 1
-        self.busy = [False] * count
-        self.parked: list[list[int]] = [[] for _ in range(count)]
+def _components(units: Units) -> tuple[list[int], list[bool], list[list[int]]]:
+    """The component of each unit; and of each component whether it runs now, and which units wait for that."""
+    of = [unit.component for unit in units.units]
+    count = max(of, default=-1) + 1
+    return of, [False] * count, [[] for _ in range(count)]
 
 
 class RankSelector(Selector):
@@ -47,46 +42,45 @@ class RankSelector(Selector):
         self._members = range(len(units)) if members is None else members
         self._keys = [-value for value in rank(view, units)]
         self._grants = [Grant(unit.id, rows, seconds) for unit in units.units]
-        self._components = _Components(units)
+        self._of, self._busy, self._parked = _components(units)
         self._waiting = [False] * len(units)
         self._heap: list[tuple[float, int]] = []
         for unit in self._members:
             self.arrived(unit)
 
-    def ready(self, unit: int) -> bool:
-        rows = self._rows
-        for e in self._entries[unit]:  # noqa: SIM110 - the hot path: `any` costs twice as much
-            if rows[e] > 0:
-                return True
-        return False
-
     def arrived(self, unit: int) -> None:
-        if not self._waiting[unit] and self.ready(unit):
-            self._waiting[unit] = True
-            heappush(self._heap, (self._keys[unit], unit))
+        if self._waiting[unit]:
+            return
+        rows = self._rows
+        # A loop and not `any`, which costs twice as much: this is the hot path.
+        for e in self._entries[unit]:
+            if rows[e] > 0:
+                self._waiting[unit] = True
+                heappush(self._heap, (self._keys[unit], unit))
+                return
 
     def next(self, now: float) -> Grant | None:
-        heap, components = self._heap, self._components
+        heap, busy, of, rows = self._heap, self._busy, self._of, self._rows
         while heap:
             unit = heappop(heap)[1]
-            component = components.of[unit]
-            if components.busy[component]:
-                components.parked[component].append(unit)
+            component = of[unit]
+            if busy[component]:
+                self._parked[component].append(unit)
                 continue
             self._waiting[unit] = False
-            if self.ready(unit):
-                components.busy[component] = True
-                return self._grants[unit]
+            for e in self._entries[unit]:
+                if rows[e] > 0:
+                    busy[component] = True
+                    return self._grants[unit]
         return None
 
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
-        components = self._components
-        component = components.of[unit]
-        components.busy[component] = False
-        if components.parked[component]:
-            for parked in components.parked[component]:
-                heappush(self._heap, (self._keys[parked], parked))
-            components.parked[component].clear()
+        component = self._of[unit]
+        self._busy[component] = False
+        if parked := self._parked[component]:
+            for other in parked:
+                heappush(self._heap, (self._keys[other], other))
+            parked.clear()
         self.arrived(unit)
 
     def refresh(self, view: View, now: float) -> None:
@@ -123,7 +117,7 @@ class LiveSelector(Selector):
         self._units = units.units
         self._rank = rank
         self._grants = [Grant(unit.id, rows, seconds) for unit in units.units]
-        self._components = _Components(units)
+        self._of, self._busy, self._parked = _components(units)
         self._newest = [0] * len(units)
         self._heap: list[tuple[float, int, int, int]] = []
         self._members = range(len(units)) if members is None else members
@@ -142,32 +136,31 @@ class LiveSelector(Selector):
             heapify(self._heap)
 
     def changed(self, unit: int) -> None:
-        if not self._components.busy[self._components.of[unit]]:
+        if not self._busy[self._of[unit]]:
             self.arrived(unit)
 
     def next(self, now: float) -> Grant | None:
-        heap, components, newest = self._heap, self._components, self._newest
+        heap, newest = self._heap, self._newest
         while heap:
             _, _, unit, version = heappop(heap)
             if version != newest[unit]:
                 continue
-            component = components.of[unit]
-            if components.busy[component]:
-                components.parked[component].append(unit)
+            component = self._of[unit]
+            if self._busy[component]:
+                self._parked[component].append(unit)
                 continue
             newest[unit] += 1
-            components.busy[component] = True
+            self._busy[component] = True
             return self._grants[unit]
         return None
 
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
-        components = self._components
-        component = components.of[unit]
-        components.busy[component] = False
-        if components.parked[component]:
-            for waiting in set(components.parked[component]) - {unit}:
+        component = self._of[unit]
+        self._busy[component] = False
+        if parked := self._parked[component]:
+            for waiting in set(parked) - {unit}:
                 self.arrived(waiting)
-            components.parked[component].clear()
+            parked.clear()
         self.arrived(unit)
 
     def refresh(self, view: View, now: float) -> None:
@@ -206,7 +199,7 @@ class TurnSelector(Selector):
         self._seconds = seconds
         self._rows = view.queues.rows
         self._entries = [unit.entries for unit in units.units]
-        self._components = _Components(units)
+        self._of, self._busy, self._parked = _components(units)
         self._waiting = [False] * len(units)
         self._turn: list[tuple[int, int]] = []
         self._count = 0
@@ -216,42 +209,39 @@ class TurnSelector(Selector):
             self.arrived(unit)
 
     def arrived(self, unit: int) -> None:
-        if not self._waiting[unit] and self.ready(unit):
-            self._waiting[unit] = True
-            self._count += 1
-            heappush(self._turn, (self._count, unit))
-
-    def ready(self, unit: int) -> bool:
+        if self._waiting[unit]:
+            return
         rows = self._rows
-        for e in self._entries[unit]:  # noqa: SIM110 - as above
+        for e in self._entries[unit]:
             if rows[e] > 0:
-                return True
-        return False
+                self._waiting[unit] = True
+                self._count += 1
+                heappush(self._turn, (self._count, unit))
+                return
 
     def next(self, now: float) -> Grant | None:
-        components = self._components
-        while self._turn:
-            turn, unit = heappop(self._turn)
-            component = components.of[unit]
-            if components.busy[component]:
-                components.parked[component].append(turn)
-                components.parked[component].append(unit)
+        turns, busy, of, rows = self._turn, self._busy, self._of, self._rows
+        while turns:
+            turn, unit = heappop(turns)
+            component = of[unit]
+            if busy[component]:
+                self._parked[component] += (turn, unit)
                 continue
             self._waiting[unit] = False
-            if self.ready(unit):
-                components.busy[component] = True
-                return self._grants[unit]
+            for e in self._entries[unit]:
+                if rows[e] > 0:
+                    busy[component] = True
+                    return self._grants[unit]
         return None
 
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
-        components = self._components
-        component = components.of[unit]
-        components.busy[component] = False
-        parked = components.parked[component]
-        # A unit that had to wait for its component keeps its place in the round.
-        for turn, waiting in zip(parked[::2], parked[1::2], strict=True):
-            heappush(self._turn, (turn, waiting))
-        parked.clear()
+        component = self._of[unit]
+        self._busy[component] = False
+        if parked := self._parked[component]:
+            # A unit that had to wait for its component keeps its place in the round.
+            for turn, waiting in zip(parked[::2], parked[1::2], strict=True):
+                heappush(self._turn, (turn, waiting))
+            parked.clear()
         self.arrived(unit)
 
     def refresh(self, view: View, now: float) -> None:

@@ -36,7 +36,7 @@ class Scheduler:
         self._draining: list[int] = []
         self._pending: Cut | None = None
         self._generation = policy.generation
-        self._running: set[int] = set()
+        self._running = 0
         self._target = policy.cut(view)
         self._install(self._target)
 
@@ -58,11 +58,11 @@ class Scheduler:
         grant = self.selector.next(now)
         if grant is not None:
             self.decisions += 1
-            self._running.add(grant.unit)
+            self._running += 1
         return grant
 
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
-        self._running.discard(unit)
+        self._running -= 1
         if self._draining:
             return
         self.selector.finished(unit, now, elapsed, rows_in, rows_out)
@@ -121,7 +121,7 @@ class Scheduler:
             if rows[edge] > 0:
                 self.decisions += 1
                 unit = self.units.of_edge[edge]
-                self._running.add(unit)
+                self._running += 1
                 return Grant(unit)
             self._draining.pop()
         # Looks again: a stream may have refilled its queue meanwhile.
