@@ -36,7 +36,7 @@ def rows(count: int, random: np.random.Generator, now: float) -> pa.Table:
 class Arrivals:
     """Feeds one folder a stream, `rate` rows a second each, until stopped."""
 
-    def __init__(self, streams: Sequence[str], rate: float, every: float = 0.25, seed: int = 1) -> None:
+    def __init__(self, streams: Sequence[str], rate: float, every: float = 1.0, seed: int = 1) -> None:
         self.folder = tempfile.mkdtemp(prefix="headgate-bench-")
         self.streams = tuple(streams)
         self._stop = multiprocessing.get_context("spawn").Event()
@@ -57,10 +57,13 @@ class Arrivals:
         return self._process.pid or 0
 
     def stop(self) -> None:
-        """Ends the feeding and removes the folder."""
+        """Ends the feeding."""
         self._stop.set()
         if self._process.is_alive():
             self._process.join()
+
+    def clean(self) -> None:
+        """Removes the folder; only when nobody reads it any more."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

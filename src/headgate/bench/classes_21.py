@@ -62,6 +62,7 @@ def _plain(spark: Any, work: Workload, fair: bool) -> Latencies:
     finally:
         arrivals.stop()
         plain.stop()
+        arrivals.clean()
     return latencies
 
 
@@ -78,4 +79,5 @@ def _headgate(spark: Any, work: Workload) -> Latencies:
     finally:
         arrivals.stop()
         engine.stop()
+        arrivals.clean()
     return latencies

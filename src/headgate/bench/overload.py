@@ -87,4 +87,5 @@ def _run(spark: Any, reports: int) -> tuple[tuple[float, float, int], list[float
     finally:
         arrivals.stop()
         engine.stop()
+        arrivals.clean()
     return latencies.of(critical), backlog, memory

@@ -80,6 +80,7 @@ def _side(spark: Any, side: str, queries: dict[str, str]) -> tuple[float, float,
     finally:
         arrivals.stop()
         runner.stop()
+        arrivals.clean()
     return spent, RATE * MEASURED, latencies.of(list(queries))
 
 

@@ -90,6 +90,7 @@ def _latency(spark: Any, side: str, name: str, select: str) -> tuple[float, floa
     finally:
         arrivals.stop()
         runner.stop()
+        arrivals.clean()
     return latencies.of([name])
 
 
