@@ -16,12 +16,12 @@ def test_it_finds_the_better_candidate_behind_a_load_that_varies_far_more() -> N
     learner, random = ControlledThompson(), Random(1)
     waiting = {"good": 0.9, "bad": 1.1}
     taken: list[str] = []
-    now = Situation(10.0, 10.0, 1000.0, 0.0)
+    now = Situation(10.0, 10.0, 1000.0, 1.0, 0.0)
     for step in range(200):
         chosen = ("good", "bad")[step] if step < 2 else learner.choose(dict.fromkeys(waiting, 1.0), random)
         came = random.choice([1.0, 100.0])
         due = (now.due / 2 + came) * waiting[chosen] * random.uniform(0.95, 1.05)
-        after = Situation(due, due, 100 * due, now.delivered + now.due + came - due)
+        after = Situation(due, due, 100 * due, due / 10, now.delivered + now.due + came - due)
         learner.compare(chosen, now, after, {"delay": 1.0})
         taken.append(chosen)
         now = after
@@ -31,17 +31,19 @@ def test_it_finds_the_better_candidate_behind_a_load_that_varies_far_more() -> N
 def test_the_spec_may_change_while_it_runs() -> None:
     """What was seen counts for the new weights at once: `short` keeps queues short, `quick` delivers."""
     learner, random = ControlledThompson(), Random(1)
-    before = Situation(10.0, 10.0, 1000.0, 0.0)
+    before = Situation(10.0, 10.0, 1000.0, 1.0, 0.0)
     for step in range(100):
         chosen = ("quick", "short")[step % 2]
         noise = random.uniform(0.9, 1.1)
         after = (
-            Situation(5 * noise, 20 * noise, 2000, 5) if chosen == "quick" else Situation(20 * noise, 5 * noise, 500, 1)
+            Situation(5 * noise, 20 * noise, 2000, 1, 5)
+            if chosen == "quick"
+            else Situation(20 * noise, 5 * noise, 500, 1, 1)
         )
         learner.compare(chosen, before, after, {"delay": 1.0})
     scores = {"quick": 1.0, "short": 1.0}
     assert [learner.choose(scores, random) for _ in range(5)] == ["quick"] * 5
-    learner.compare("quick", before, Situation(5, 20, 2000, 5), {"queue": 1.0})
+    learner.compare("quick", before, Situation(5, 20, 2000, 1, 5), {"queue": 1.0})
     assert [learner.choose(scores, random) for _ in range(5)] == ["short"] * 5
 
 

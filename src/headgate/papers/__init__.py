@@ -28,6 +28,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "amos-70-30": Experiment("amos:delay_70_rate_30", "002 Fig. 7: 70% tuple delay, 30% output rate"),
     "amos-30-70": Experiment("amos:delay_30_rate_70", "002 Fig. 8: 30% tuple delay, 70% output rate"),
     "amos-equal": Experiment("amos:equal", "002 Fig. 9: tuple delay, output rate and queue size alike"),
+    "amos-learners": Experiment("amos:learners", "ours, after 002 §3.5: other learners against the roulette wheel"),
     "chart-example": Experiment("chart:example", "001 §5: queues (10, 1) and (9) under greedy and MSS"),
     "chart-forks": Experiment("chart:forks", "001 §4, Figs. 5–9: where the charts cut forks"),
     "chart-latency": Experiment("chart:latency", "001 Fig. 12: latency by share of outliers"),

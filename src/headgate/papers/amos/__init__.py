@@ -1,6 +1,7 @@
 """002, AMoS: selecting among scheduling algorithms by what they achieved; its example and Figs. 5–9."""
 
 from headgate.papers.amos.example import example
+from headgate.papers.amos.learners import learners
 from headgate.papers.amos.selection import delay, delay_30_rate_70, delay_70_rate_30, equal, queue
 
-__all__ = ["delay", "delay_30_rate_70", "delay_70_rate_30", "equal", "example", "queue"]
+__all__ = ["delay", "delay_30_rate_70", "delay_70_rate_30", "equal", "example", "learners", "queue"]

@@ -2,7 +2,9 @@
 
 What an interval achieves depends far more on the load it meets than on the policy that runs in it, and a delay shows
 only when the result comes out, perhaps under another policy. So this learner looks at what waits: by Little's law
-the total delay of results is the area under the results that are still due. A regression over all intervals
+the total delay of results is the area under the results that are still due. And a processor that is never idle
+delivers the more the less time it loses (to start-up costs, say): time that was lost shows in the work that is left.
+A regression over all intervals
 explains what waits at an interval's end by what waited at its start, what came in, and who ran; the last is the
 effect of a candidate. The next one is drawn by Thompson sampling from what is believed of these effects. All is in
 square roots: counts of arrivals and results then vary alike whether little waits or much.
@@ -24,27 +26,34 @@ from headgate.scheduling.view import View
 
 Floats = NDArray[np.float64]
 
-# What each objective wants little of: results that are due, rows that wait, bytes that they hold.
-LEVELS: Mapping[str, int] = {"delay": 0, "output": 0, "queue": 1, "memory": 2}
-CONTROLS = 4
+# What each objective wants little of: results that are due, rows that wait, bytes that they hold, work that is left.
+LEVELS: Mapping[str, int] = {"delay": 0, "queue": 1, "memory": 2, "output": 3}
+CONTROLS = 5
 RIDGE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What waits at a moment: the results that will come of it, its rows and its bytes; and results so far."""
+    """What waits at a moment: the results that will come of it, its rows, its bytes and the work it takes (s).
+
+    `delivered` is the results so far.
+    """
 
     due: float
     rows: float
     bytes: float
+    work: float
     delivered: float
 
     @classmethod
     def of(cls, view: View) -> Situation:
-        _, results = downstream(view)
+        cost, results = downstream(view)
         waiting = view.queues.rows
-        due = sum(waiting[edge.id] * results[edge.consumer] for edge in view.topology.edges)
-        return cls(due, sum(waiting), view.queues.held, view.performance.results)
+        due = work = 0.0
+        for edge in view.topology.edges:
+            due += waiting[edge.id] * results[edge.consumer]
+            work += waiting[edge.id] * cost[edge.consumer]
+        return cls(due, sum(waiting), view.queues.held, work, view.performance.results)
 
 
 class ControlledThompson(Learner):
@@ -55,12 +64,12 @@ class ControlledThompson(Learner):
     def __init__(self, gamma: float = 0.998) -> None:
         self.gamma = gamma
         self._places: dict[str, int] = {}
-        self._weights = np.zeros(3)
+        self._weights = np.zeros(len(LEVELS))
         self._intervals = 0.0
         # Sums of the regression: features × features, features × levels, levels × levels.
         self._features = np.eye(CONTROLS) * RIDGE
-        self._cross = np.zeros((CONTROLS, 3))
-        self._levels = np.zeros((3, 3))
+        self._cross = np.zeros((CONTROLS, len(LEVELS)))
+        self._levels = np.zeros((len(LEVELS), len(LEVELS)))
 
     def compare(self, chosen: str, before: Situation, after: Situation, weights: Mapping[str, float]) -> None:
         """Learn from an interval. `weights` are the spec's; they may differ from call to call."""
@@ -68,16 +77,16 @@ class ControlledThompson(Learner):
             self._grow(chosen)
         came = max(after.due - before.due + after.delivered - before.delivered, 0.0)
         features = np.zeros(len(self._features))
-        features[:CONTROLS] = (sqrt(before.due), sqrt(before.rows), sqrt(before.due + came), sqrt(came))
+        features[:CONTROLS] = [sqrt(x) for x in (before.due, before.rows, before.due + came, came, before.work)]
         features[CONTROLS + self._places[chosen]] = 1.0
-        levels = np.array([sqrt(max(level, 0.0)) for level in (after.due, after.rows, after.bytes)])
+        levels = np.array([sqrt(max(level, 0.0)) for level in (after.due, after.rows, after.bytes, after.work)])
         # The ridge does not fade: it is what is believed before anything was seen.
         ridge = np.eye(len(features)) * RIDGE * (1 - self.gamma)
         self._features = self._features * self.gamma + np.outer(features, features) + ridge
         self._cross = self._cross * self.gamma + np.outer(features, levels)
         self._levels = self._levels * self.gamma + np.outer(levels, levels)
         self._intervals = self._intervals * self.gamma + 1
-        self._weights = np.zeros(3)
+        self._weights = np.zeros(len(LEVELS))
         for name, weight in weights.items():
             self._weights[LEVELS[name]] += weight
 
@@ -93,7 +102,7 @@ class ControlledThompson(Learner):
 
         The regression is linear in what it explains, so the weights of the day apply to all that was seen.
         """
-        # Results, rows and bytes are made comparable by their usual sizes before they are weighted.
+        # Results, rows, bytes and seconds are made comparable by their usual sizes before they are weighted.
         usual = np.sqrt(np.maximum(np.diag(self._levels) / max(self._intervals, 1.0), 1e-12))
         weights = self._weights / usual
         cross = self._cross @ weights
@@ -113,4 +122,4 @@ class ControlledThompson(Learner):
         features = np.eye(size + 1) * RIDGE
         features[:size, :size] = self._features
         self._features = features
-        self._cross = np.vstack([self._cross, np.zeros((1, 3))])
+        self._cross = np.vstack([self._cross, np.zeros((1, len(LEVELS)))])

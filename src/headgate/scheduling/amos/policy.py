@@ -56,7 +56,7 @@ class Amos(Policy):
         self._untried = list(range(1, len(self.policies)))
         self._before = Performance()
         self._since = 0.0
-        self._found = Situation(0.0, 0.0, 0.0, 0.0)
+        self._found = Situation(0.0, 0.0, 0.0, 0.0, 0.0)
         self.history.append((0.0, self.policies[0].name))
 
     @property

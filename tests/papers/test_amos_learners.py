@@ -1,0 +1,37 @@
+"""The comparison of AMoS's learners: what it computes, and that ours is ahead of the wheel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from headgate import papers
+from headgate.papers.amos.learners import LEARNERS, OURS, SPECS, WHEEL, _gain, _rule, learners
+
+
+def test_a_gain_is_a_mean_with_its_standard_error() -> None:
+    found = _gain(np.array([1.0, 2.0, 3.0, 2.0]))
+    assert found.mean == 2.0
+    assert found.error == pytest.approx(np.std([1, 2, 3, 2], ddof=1) / 2)
+
+
+@pytest.mark.parametrize(
+    ("all_specs", "worst", "holds"), [(3.0, 0.5, True), (3.0, -1.9, True), (3.0, -2.1, False), (1.9, 1.0, False)]
+)
+def test_it_holds_if_better_on_average_and_nowhere_worse(all_specs: float, worst: float, holds: bool) -> None:
+    figures = {"all, in standard errors": all_specs, "worst spec, in standard errors": worst}
+    assert _rule({}, {"better than the wheel by": {OURS: figures}}) is holds
+
+
+def test_ours_is_ahead_on_few_seeds() -> None:
+    found = learners(101, seeds=3, seconds=60.0)
+    assert set(found.measured["score"]) == set(SPECS)
+    for scored in found.measured["score"].values():
+        assert set(LEARNERS) <= set(scored)
+    assert WHEEL not in found.measured["better than the wheel by"]
+    assert found.measured["better than the wheel by"][OURS]["all"] > 0
+
+
+@pytest.mark.slow
+def test_the_whole_experiment_holds() -> None:
+    assert papers.run("amos-learners").holds
