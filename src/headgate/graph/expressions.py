@@ -7,17 +7,18 @@ Equality and hash are structural; the hash is kept, since expressions are looked
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from headgate.graph import functions
+from headgate.graph.structural import Structural
 
 
-@dataclass(frozen=True)
-class Expr:
+@dataclass(frozen=True, eq=False)
+class Expr(Structural):
     """A typed value per row. Subclasses: Column, Literal, Call, Foreign."""
 
     type: pa.DataType
@@ -25,27 +26,6 @@ class Expr:
     @property
     def args(self) -> tuple[Expr, ...]:
         return ()
-
-    @cached_property
-    def text(self) -> str:
-        """A canonical spelling: equal expressions have equal texts, and sorting by it is stable over runs."""
-        raise NotImplementedError
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self.text)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What was computed stays behind: a text's hash differs from process to process.
-        return {f.name: getattr(self, f.name) for f in fields(self)}
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return isinstance(other, Expr) and self._hash == other._hash and self.text == other.text
 
     @cached_property
     def fallible(self) -> bool:

@@ -8,21 +8,21 @@ All times and durations are microseconds.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 from typing import Literal as OneOf
 
 import pyarrow as pa
 
 from headgate.graph.expressions import Expr
+from headgate.graph.structural import Structural
 from headgate.graph.types import Field, Schema
 
 JoinKind = OneOf["inner", "left", "right", "full", "semi", "anti"]
 
 
-@dataclass(frozen=True)
-class Operator:
+@dataclass(frozen=True, eq=False)
+class Operator(Structural):
     """One node. Subclasses say what it does; `schema` is what it puts out."""
 
     schema: Schema = field(compare=False)
@@ -46,22 +46,6 @@ class Operator:
     def detail(self) -> str:
         """What it does, without its inputs."""
         raise NotImplementedError
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self.text)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What was computed stays behind: a text's hash differs from process to process.
-        return {f.name: getattr(self, f.name) for f in fields(self)}
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return isinstance(other, Operator) and self._hash == other._hash and self.text == other.text
 
     @property
     def stateful(self) -> bool:
