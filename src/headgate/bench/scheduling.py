@@ -65,7 +65,7 @@ def _share() -> Outcome:
         overheads[name] = min(overhead for _, overhead in found)
     return Outcome(
         name="scheduling-share",
-        source="DESIGN §7, §9",
+        source="goal: the scheduler costs less than 2% at 1,000 operators",
         claim="at 1,000 operators the scheduler takes less than 2% of the time",
         paper={"largest_share": 0.02},
         measured={
@@ -89,7 +89,7 @@ def _growth() -> Outcome:
     allowed = log(SIZES[-1]) / log(SIZES[0])
     return Outcome(
         name="scheduling-growth",
-        source="DESIGN §7: a decision costs O(log units)",
+        source="goal: a decision costs O(log units)",
         claim="from 10 to 10,000 units a decision's cost grows no faster than log n",
         paper={"largest_growth": allowed},
         measured={"largest_growth": max(growth.values()), **{f"{name}_growth": g for name, g in growth.items()}},
