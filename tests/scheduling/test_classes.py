@@ -2,45 +2,103 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.scheduling import Topology, Units, View, policy
 from headgate.scheduling.cqc import ClassSelector, quotas, uses
-from headgate.simulation import Constant, Operator, Simulation, simulate
+from headgate.simulation import Constant, Operator, Simulation
 
 
 def test_the_quotas_of_the_paper() -> None:
     assert quotas([6, 3, 1], 20) == [12, 6, 2]
 
 
-def overloaded(priorities: list[float], costs: list[float], **options: float) -> dict[str, float]:
-    """Busy seconds per class when every class always has work."""
+def always_busy(priorities: list[int], k: float) -> ClassSelector:
+    """A selector over one unit a class, each with rows without end."""
     names = [f"c{n}" for n in range(len(priorities))]
     topology = Topology.of(
         {f"o{n}": [f"s{n}"] for n in names},
         queries={f"q{n}": (f"o{n}", n) for n in names},
-        classes=dict(zip(names, priorities, strict=True)),
+        classes={n: float(p) for n, p in zip(names, priorities, strict=True)},
     )
-    models = {f"o{n}": Operator(cost) for n, cost in zip(names, costs, strict=True)}
-    arrivals = {f"s{n}": Constant(1.5 / cost) for n, cost in zip(names, costs, strict=True)}
-    result = simulate(topology, models, arrivals, "cqc:k=20ms", until=options.get("until", 10.0))
-    return {n: result.processed[f"o{n}"] * cost for n, cost in zip(names, costs, strict=True)}
+    view = View.of(topology)
+    cqc = policy(f"cqc:k={k}")
+    units = Units.of(topology, cqc.cut(view))
+    view.queues.rows[:] = [1e9] * len(topology.edges)
+    selector = cqc.selector(view, units)
+    assert isinstance(selector, ClassSelector)
+    return selector
 
 
 @given(
-    st.lists(st.integers(1, 9), min_size=2, max_size=4),
-    st.lists(st.sampled_from([0.001, 0.003, 0.010, 0.050]), min_size=4, max_size=4),
+    # Different priorities: the place of a class in the round is then its unit's number.
+    st.lists(st.integers(1, 9), min_size=2, max_size=4, unique=True).map(lambda p: sorted(p, reverse=True)),
+    st.lists(st.sampled_from([0.0, 0.1, 0.3, 1.0, 5.0, 30.0]), min_size=4, max_size=4),
+    st.integers(0, 1000).map(Random),
 )
-def test_quotas_hold_over_a_long_window_within_one_grant(priorities: list[int], costs: list[float]) -> None:
-    until = 2.0
-    spent = overloaded([float(p) for p in priorities], costs[: len(priorities)], until=until)
-    total = sum(spent.values())
-    for (name, seconds), priority, cost in zip(spent.items(), priorities, costs, strict=False):
-        # One grant of any class may be under way at the end, and the round may be cut anywhere.
-        slack = cost + max(costs) + 0.02
-        assert abs(seconds - total * priority / sum(priorities)) <= slack, name
+def test_quotas_hold_over_every_window(priorities: list[int], longest: list[float], random: Random) -> None:
+    """One processor, and every class always has work. With T the quota of a class, s its share and g the most that a
+    grant of it runs over its limit, the class has after any time t
+
+        s·t − T(1 − s) − s·Σg  ≤  time used  ≤  s·t + T(1 − s) + g:
+
+    what is left of a round, and one grant. So over a window of any length, anywhere, it is off by at most the two
+    together, and the longer the window the closer its share is to s.
+    """
+    k = 10.0
+    selector = always_busy(priorities, k)
+    over = longest[: len(priorities)]
+    shares = [p / sum(priorities) for p in priorities]
+    used = [0.0] * len(priorities)
+    now = 0.0
+    early, late = [0.0] * len(priorities), [0.0] * len(priorities)
+    for _ in range(300):
+        grant = selector.next(now)
+        assert grant is not None
+        # A grant may end early (its rows are through), or a row may run past the limit.
+        elapsed = grant.seconds * random.choice([0.3, 1.0]) + random.random() * over[grant.unit]
+        now += elapsed
+        used[grant.unit] += elapsed
+        selector.finished(grant.unit, now, elapsed, 1, 1)
+        for cls, share in enumerate(shares):
+            ahead = used[cls] - share * now
+            early[cls], late[cls] = max(early[cls], ahead), min(late[cls], ahead)
+    for cls, share in enumerate(shares):
+        part = share * k * (1 - share)
+        assert early[cls] <= part + over[cls] + 1e-6
+        assert -late[cls] <= part + share * sum(over) + 1e-6
+
+
+@given(
+    st.lists(st.integers(1, 9), min_size=2, max_size=4, unique=True).map(lambda p: sorted(p, reverse=True)),
+    st.lists(st.sampled_from([0.0, 0.1, 0.3, 1.0]), min_size=4, max_size=4),
+    st.integers(0, 1000).map(Random),
+)
+def test_from_round_to_round_quotas_hold_within_one_grant(
+    priorities: list[int], longest: list[float], random: Random
+) -> None:
+    """Rounds begin with the highest class. Up to any of them each class has used its quotas within one grant."""
+    k = 20.0
+    selector = always_busy(priorities, k)
+    over = [min(o, s / 2) for o, s in zip(longest, selector.slices, strict=False)]
+    used = [0.0] * len(priorities)
+    rounds, last = 0, len(priorities)
+    for _ in range(200):
+        grant = selector.next(0.0)
+        assert grant is not None
+        if grant.unit < last:
+            # No grant runs over by a whole quota here, so no class skips a round to pay: each turn is a round.
+            for cls, slice_ in enumerate(selector.slices):
+                assert -1e-6 <= used[cls] - rounds * slice_ <= over[cls] + 1e-6
+            rounds += 1
+        last = grant.unit
+        elapsed = grant.seconds + random.random() * over[grant.unit]
+        used[grant.unit] += elapsed
+        selector.finished(grant.unit, 0.0, elapsed, 1, 1)
 
 
 def test_what_a_class_runs_over_is_taken_off_its_next_quota() -> None:

@@ -97,6 +97,101 @@ def test_threads_age() -> None:
     assert 1 in order
 
 
+def two_threads(text: str) -> tuple[ThreadSelector, View]:
+    """A thread of priority 6 (unit 0) and one of priority 1 (unit 1), with nothing to do."""
+    topology = Topology.of(
+        {"h": ["s"], "n": ["t"]},
+        queries={"hq": ("h", "H"), "nq": ("n", "N")},
+        classes={"H": 6, "N": 1},
+    )
+    view = View.of(topology)
+    chosen = policy(text)
+    selector = chosen.selector(view, Units.of(topology, chosen.cut(view)))
+    assert isinstance(selector, ThreadSelector)
+    return selector, view
+
+
+def fill(selector: ThreadSelector, view: View, unit: int, rows: float) -> None:
+    view.queues.rows[unit], view.queues.oldest[unit] = rows, 0.0
+    selector.arrived(unit)
+
+
+def test_a_thread_gives_way_after_its_slice() -> None:
+    """A long train of the low thread is broken up: the high thread, ready meanwhile, is next."""
+    selector, view = two_threads("ots:slice=10ms,aging=1")
+    fill(selector, view, 1, 1e6)
+    grant = selector.next(0.0)
+    assert grant is not None
+    assert (grant.unit, grant.seconds) == (1, 0.01)
+    fill(selector, view, 0, 5)
+    assert selector.next(0.005) == (0, inf, 0.01)
+    selector.finished(1, 0.01, 0.01, 100, 0)
+    view.queues.rows[0], view.queues.oldest[0] = 0.0, inf
+    selector.finished(0, 0.012, 0.007, 5, 0)
+    following = selector.next(0.012)
+    assert following is not None
+    assert following.unit == 1
+
+
+def test_the_slice_of_the_inner_policy_counts_if_it_is_shorter() -> None:
+    selector, view = two_threads("ots:slice=10ms,inner=rr(quantum=2ms)")
+    fill(selector, view, 0, 1)
+    grant = selector.next(0.0)
+    assert grant is not None
+    assert grant.seconds == 0.002
+
+
+def waits(text: str, rounds: int = 4000) -> float:
+    """The longest that the low thread waits while the high one always has work, in slices of 0.1 s."""
+    selector, view = two_threads(text)
+    for unit in (0, 1):
+        fill(selector, view, unit, 1e9)
+    now, since, longest = 0.0, 0.0, 0.0
+    for _ in range(rounds):
+        grant = selector.next(now)
+        assert grant is not None
+        now += 0.1
+        if grant.unit == 1:
+            longest = max(longest, now - 0.1 - since)
+            since = now
+        selector.finished(grant.unit, now, 0.1, 1, 1)
+    return longest
+
+
+@pytest.mark.parametrize("aging", [0.5, 1, 5])
+def test_a_waiting_thread_ages(aging: float) -> None:
+    # The high thread has 5 more: it is made up after 5/aging seconds, and no later than a slice after that.
+    assert waits(f"ots:aging={aging},slice=100ms") == pytest.approx(5 / aging, abs=0.11)
+
+
+def test_a_priority_may_change_while_the_thread_waits() -> None:
+    selector, view = two_threads("ots")
+    for unit in (0, 1):
+        fill(selector, view, unit, 5)
+    selector.prioritize(1, 9.0)
+    first = selector.next(0.0)
+    assert first is not None
+    assert first.unit == 1
+    assert selector.priorities == [6.0, 9.0]
+
+
+def test_a_high_thread_waits_no_longer_than_a_slice_for_a_low_one() -> None:
+    topology = Topology.of(
+        {"h": ["s"], "n": ["t"]},
+        queries={"hq": ("h", "H"), "nq": ("n", "N")},
+        classes={"H": 6, "N": 1},
+    )
+    models = {"h": Operator(0.001), "n": Operator(0.001)}
+    arrivals = {"s": Constant(10, rows=50), "t": Constant(900, rows=4000)}
+    worst = {
+        slice_: simulate(topology, models, arrivals, f"ots:slice={slice_}").latency("hq").max
+        for slice_ in ("5ms", "inf")
+    }
+    # Its own millisecond, the slice, and the row under way when it ends.
+    assert worst["5ms"] <= 0.007 + 1e-9
+    assert worst["inf"] >= worst["5ms"]
+
+
 def test_two_threads_use_two_processors_and_gts_uses_one() -> None:
     topology = Topology.of({"cheap": ["s"], "dear": ["cheap"]})
     models = {"cheap": Operator(0.001), "dear": Operator(0.009)}

@@ -45,6 +45,10 @@ class ClassSelector(Selector):
     What it ran over is taken off its next quota; what it left is lost (Algorithm 1, steps 2 and 3). A unit
     that several classes use runs in the highest of them, and each is charged its share, up to half its slice
     a round; the class that runs it bears the rest.
+
+    So on one processor, while all classes have work and share nothing, a class of share s and quota T has had s·t of
+    any time t, but for what is left of a round, T(1 − s), and one grant; from round to round, its quotas within
+    one grant (`tests/scheduling/test_classes.py` has the bounds).
     """
 
     def __init__(self, view: View, units: Units, members: Sequence[int] | None, policy: Cqc) -> None:

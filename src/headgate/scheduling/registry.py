@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, field, fields, is_dataclass
+from dataclasses import Field, field, fields, is_dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -152,8 +152,3 @@ def _number(where: str, kind: str, value: str) -> float:
             raise PolicyError(f"{where}: {value} is no whole number")
         return int(number)
     return number * _UNITS[unit]
-
-
-def default_of(known: Field[Any]) -> Any:
-    """A parameter's default value."""
-    return known.default_factory() if known.default_factory is not MISSING else known.default

@@ -44,7 +44,8 @@ def balance(view: View, units: Units, threads: int) -> list[list[int]]:
 @dataclass
 class Hmts(Policy):
     """First level: units by `placement`; second: `threads` partitions (by default one a unit), each under its
-    own copy of an `inner` policy; third: threads by the priority of their highest class, with aging.
+    own copy of an `inner` policy; third: threads by the priority of their highest class, with aging, for a `slice`
+    of time each.
 
     `placement=stall` is Algorithm 1 from the measured c(v) and d(v), repeated every `interval`, but changed
     only if a unit's capacity has fallen below −`hysteresis`·d, or if queues can be saved with that margin.
@@ -57,6 +58,7 @@ class Hmts(Policy):
     threads: float = parameter("count", inf, "partitions (default: one a unit)")
     placement: str = parameter("choice", "stall", "where queues are", ("stall", "every", "sources", "inner"))
     aging: float = parameter("positive", 1.0, "priority gained per second of waiting")
+    slice: float = parameter("seconds", 0.01, "time after which a thread gives way to one before it")
     hysteresis: float = parameter("fraction", 0.2, "how far capacity must drift before queues move")
     interval: float = parameter("seconds", 5.0, "time between two placements")
     _cut: Cut | None = field(default=None, init=False, repr=False)
@@ -90,6 +92,7 @@ class Hmts(Policy):
                 for number, part in enumerate(partitions)
             ],
             self.aging,
+            self.slice,
         )
 
     def policy_of(self, thread: int) -> Policy:

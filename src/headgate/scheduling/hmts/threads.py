@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
+from math import inf
 
 from headgate.scheduling.cut import Units
 from headgate.scheduling.policy import Grant, Policy, Selector
@@ -14,7 +15,8 @@ class ThreadSelector(Selector):
     """A partition is a thread: it runs one unit at a time, chosen by its own policy.
 
     A waiting thread's priority rises by `aging` a second, so it is p + a·(now − since): the order of two
-    waiting threads never changes, and a heap by p − a·since suffices.
+    waiting threads never changes, and a heap by p − a·since suffices. After a `slice` of time a thread gives way
+    to one that is before it by then (a row is never torn): so a long train does not hold up a higher thread.
     """
 
     def __init__(
@@ -23,6 +25,7 @@ class ThreadSelector(Selector):
         units: Units,
         partitions: Sequence[tuple[Sequence[int], Policy, float]],
         aging: float,
+        slice: float = inf,
     ) -> None:
         self._rows = view.queues.rows
         self._entries = [unit.entries for unit in units.units]
@@ -36,6 +39,7 @@ class ThreadSelector(Selector):
                 self._thread_of[unit] = number
         self.watches_growth = any(inner.watches_growth for inner in self._inner)
         self._aging = aging
+        self._slice = slice
         self._ready: list[set[int]] = [set() for _ in partitions]
         self._running = [False] * len(partitions)
         self._waiting = [False] * len(partitions)
@@ -69,7 +73,7 @@ class ThreadSelector(Selector):
             if grant is not None:
                 self._ready[thread].discard(grant.unit)
                 self._running[thread] = True
-                return grant
+                return grant if grant.seconds <= self._slice else Grant(grant.unit, grant.rows, self._slice)
         return None
 
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
