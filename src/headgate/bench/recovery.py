@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,9 @@ from headgate.bench.arrivals import write
 from headgate.outcome import Outcome
 
 STATE = 100 << 20
-GROUPS = 1_500_000
+GROUPS = 2_000_000
 """Groups of an unwindowed aggregate whose state is above 100 MB."""
-FILES = 15
+FILES = 20
 
 
 def run() -> Outcome:
@@ -32,16 +34,12 @@ def run() -> Outcome:
         os.makedirs(f"{folder}/in")
         for number in range(FILES):
             write(f"{folder}/in", number, _keys(number * GROUPS // FILES, GROUPS // FILES))
-        first = _start(folder)
-        state = _until(folder, first, lambda told: told.get("state", 0) >= STATE and told["rows"] >= GROUPS)
-        os.killpg(first.pid, signal.SIGKILL)
-        first.wait()
+        with _started(folder) as first:
+            state = _until(folder, first, lambda told: told.get("state", 0) >= STATE and told["rows"] >= GROUPS)
         write(f"{folder}/in", FILES, _keys(0, 100))
-        second = _start(folder)
-        told = _until(folder, second, lambda told: told.get("first", 0.0) > 0)
+        with _started(folder) as second:
+            told = _until(folder, second, lambda told: told.get("first", 0.0) > 0)
         counts = told["counts"]
-        os.killpg(second.pid, signal.SIGKILL)
-        second.wait()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     measured: dict[str, Any] = {
@@ -66,26 +64,44 @@ def _keys(start: int, count: int) -> pa.Table:
     return pa.table({"k": pa.array(np.arange(start, start + count)), "v": pa.array(np.ones(count, dtype=np.int64))})
 
 
-def _start(folder: str) -> subprocess.Popen[bytes]:
+@contextmanager
+def _started(folder: str) -> Iterator[subprocess.Popen[bytes]]:
+    """An engine of its own, with all its processes; killed in the end, also when the bench itself is ended."""
     Path(folder, "told").unlink(missing_ok=True)
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "headgate.bench.recovery", folder], start_new_session=True, stderr=subprocess.DEVNULL
     )
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _until(folder: str, process: subprocess.Popen[bytes], enough: Any) -> dict[str, Any]:
     until = time.monotonic() + 240
+    told: dict[str, Any] = {}
     while time.monotonic() < until:
         if process.poll() is not None:
             raise RuntimeError("the engine of the bench ended before its state was full")
         try:
-            told: dict[str, Any] = json.loads(Path(folder, "told").read_text())
+            told = json.loads(Path(folder, "told").read_text())
             if enough(told):
                 return told
         except (OSError, ValueError):
             pass
         time.sleep(0.05)
-    raise RuntimeError("the state of the bench did not get full within 240 s")
+    raise RuntimeError(
+        f"the engine of the bench did not get there within 240 s; it had {told.get('rows', 0)} results"
+        f" and {told.get('state', 0)} bytes of state"
+    )
 
 
 def _live(folder: str) -> None:
