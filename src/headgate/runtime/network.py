@@ -499,5 +499,13 @@ class Network:
                 self._failures[name] = self._failure(name, topology.operators[stage.id], detail, text_of(error))
                 self._graph.remove(name)
 
+    def quarantine(self, query: str, operator: str, detail: str, error: str) -> None:
+        """Takes out a query that failed before its rows came here, as if its operator had raised."""
+        with self._gate.alone():
+            if query in self._graph.queries:
+                self._failures[query] = self._failure(query, operator, detail, error)
+                self._graph.remove(query)
+                self._rewire()
+
     def _failure(self, name: str, operator: str, detail: str, error: str) -> Failure:
         return Failure(name, operator, detail, error, self._clock(), key_of(self._graph.queries[name].plan))
