@@ -1,155 +1,108 @@
-"""The oracle's cases through the network: the same rows under every policy, mode and length of train.
-
-The oracle's own tests compare the in-process runner with Spark, so the runner's answer is what is expected here.
-"""
+"""The oracle's cases through the network: Spark SQL's rows under every policy, mode and length of train."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
+from itertools import product
+from math import ceil
 from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from headgate.graph.queries import Query
-from headgate.graph.shared import SharedGraph
-from headgate.operators.settings import Settings
-from headgate.runtime import Folder, Limits, Network, settled
-from headgate.scheduling import policies
-from headgate.sql import Catalog
-from tests.oracle.answers import FLOATS, Answer, differences
-from tests.oracle.cases import Case, load_all
-from tests.oracle.headgate_side import answer, foreign, given
+from headgate.runtime import Folder, Limits, Network
+from headgate.spark.analysis import Analyzer
+from tests.oracle.spark_side import SparkSide
+from tests.runtime.oracle_groups import Group, groups
+from tests.runtime.ways import MODES, POLICIES, takes_rows, with_trains
 
-POLICIES = sorted({cls.name for cls in policies().values()} - {"mss", "tuple-greedy"})
-MODES = ("policy", "direct", "graph", "operator", "hybrid")
+pytestmark = pytest.mark.spark
+
 TRAINS = (1, 3, 100, 100_000)
+GROUPS = groups()
+EVERY = list(product(POLICIES, MODES))
+# As many as it takes until each policy has run in each mode.
+ROUNDS = max(5, ceil(len(EVERY) / len(GROUPS)))
+every_group = pytest.mark.parametrize("name", list(GROUPS))
+SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 11))]
+
+GroupOf = Callable[[str], Group]
 
 
-class NeedsSpark(Exception):
-    """The case has an expression whose type only Spark knows, or that Catalyst computes."""
+@pytest.fixture(scope="module")
+def group_of(spark: Any) -> GroupOf:
+    """Compiled, and computed by Catalyst, once for the whole module."""
+    side = SparkSide(spark)
+    type_of = Analyzer(lambda: side.session).type_of
+    return cache(lambda name: Group(GROUPS[name], type_of, side))
 
 
-def _no_spark(*_: object) -> pa.DataType:
-    raise NeedsSpark
+def sample(name: str) -> list[tuple[str, str, int]]:
+    """Some ways for a group: policy, mode and train, different ones for each group."""
+    start = list(GROUPS).index(name)
+    places = [start + turn * len(GROUPS) for turn in range(ROUNDS)]
+    return [(*EVERY[place % len(EVERY)], TRAINS[place % len(TRAINS)]) for place in places]
 
 
-@cache
-def compiled() -> list[tuple[Case, Query]]:
-    """The cases that need no Spark."""
-    found = []
-    for case in load_all():
-        if case.fails is not None:
-            continue
-        catalog = Catalog(type_of=_no_spark, time_zone=case.zone)
-        try:
-            catalog.execute(case.setup, file=str(case.file))
-            if case.statements:
-                catalog.execute(case.statements + ";", file=str(case.file))
-            query = catalog.query("result", case.query)
-        except NeedsSpark:
-            continue
-        if not foreign(query.plan) and not _fails(case, query):
-            found.append((case, query))
-    return found
+def test_the_sample_has_everything() -> None:
+    ways = [way for name in GROUPS for way in sample(name)]
+    assert {(policy, mode) for policy, mode, _ in ways} == set(EVERY)
+    assert {rows for _, _, rows in ways} == set(TRAINS)
+    assert sum(len(cases) for cases in GROUPS.values()) >= 300
 
 
-def _fails(case: Case, query: Query) -> bool:
-    """Whether the query fails on its rows; then there is nothing to compare."""
-    try:
-        answer(case, query, given(case), None)
-    except ValueError:
-        return True
-    return False
+@every_group
+def test_the_rows_that_are_expected(name: str, group_of: GroupOf) -> None:
+    for policy, mode, rows in sample(name):
+        run(group_of(name), with_trains(policy, rows), mode)
 
 
-def network_of(case: Case, query: Query, policy: str, mode: str, **options: object) -> Network:
-    graph = SharedGraph()
-    graph.add(query)
-    tables = {name: pa.Table.from_batches(case.batches[name]) for name, of in case.inputs.items() if of.static}
-    return Network(graph, policy, Settings(tables=tables), mode=mode, threads=3, **options)  # type: ignore[arg-type]
-
-
-def pushes(case: Case, network: Network) -> Iterator[tuple[str, pa.RecordBatch]]:
-    return ((stream, batch) for stream, batch in given(case) if stream in network.streams)
-
-
-@cache
-def expected(number: int) -> Answer:
-    """What the in-process runner answers, which the oracle's own tests compare with Spark."""
-    case, query = compiled()[number]
-    return answer(case, query, given(case), None)
-
-
-def check(number: int, network: Network, said: str) -> None:
-    case, query = compiled()[number]
-    network.finish()
-    assert network.run().done
-    assert not network.failures, said
-    found = Answer.of(settled(query, network.take("result")))
-    assert found.header == expected(number).header
-    wrong = differences(found.rows, expected(number).rows, float(case.options.get("within", FLOATS)))
-    assert not wrong, f"{case.file}:{case.line} under {said}\n{wrong}"
-    assert network.held_bytes == 0
-    network.close()
-
-
-def test_most_cases_need_no_spark() -> None:
-    assert len(compiled()) >= 100
-
-
-@pytest.mark.parametrize("turn", range(5))
-def test_every_case_in_turn(turn: int) -> None:
-    """Each case in every mode, under policies and trains that change from case to case."""
-    for number in range(len(compiled())):
-        place = number + turn * 7
-        one_case(
-            number, POLICIES[place % len(POLICIES)], MODES[(number + turn) % len(MODES)], TRAINS[place % len(TRAINS)]
-        )
+# Without queues neither policy nor train matter.
+PRODUCT = [(policy, mode) for policy, mode in EVERY if mode != "direct" or policy == "fifo"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("policy", POLICIES)
-def test_every_case_under_everything(policy: str, mode: str) -> None:
-    for number in range(len(compiled())):
-        for rows in TRAINS if takes_rows(policy) else TRAINS[:1]:
-            one_case(number, policy, mode, rows)
+@pytest.mark.parametrize(("policy", "mode"), PRODUCT)
+def test_the_rows_that_are_expected_under_everything(policy: str, mode: str, group_of: GroupOf) -> None:
+    for name in GROUPS:
+        for rows in TRAINS if takes_rows(policy) and mode != "direct" else TRAINS[:1]:
+            run(group_of(name), with_trains(policy, rows), mode)
 
 
-def one_case(number: int, policy: str, mode: str, rows: int) -> None:
-    case, query = compiled()[number]
-    text = f"{policy}:rows={rows}" if takes_rows(policy) else policy
-    network = network_of(case, query, text, mode)
-    for turn, (stream, batch) in enumerate(pushes(case, network)):
-        network.push(stream, batch)
+def run(group: Group, policy: str, mode: str) -> None:
+    """Works off some of the rows now and then, so that there are always others that wait."""
+    network = group.network(policy, mode)
+    for turn, (stream, batch) in enumerate(group.pushes):
+        if stream in network.streams:
+            network.push(stream, batch)
         if turn % 2:
             network.run(0.0 if turn % 3 else None)
-    check(number, network, f"{text}, {mode}")
+    group.check(network, f"{policy}, {mode}")
 
 
-@cache
-def takes_rows(policy: str) -> bool:
-    return "rows" in getattr(policies()[policy], "__dataclass_fields__", {})
-
-
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
-def test_changes_restarts_and_spills_at_random_moments(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", SEEDS)
+def test_changes_restarts_and_spills_at_random_moments(seed: int, group_of: GroupOf, tmp_path: Path) -> None:
     chance = random.Random(seed)
-    store = Folder(tmp_path, keep=True)
-    for number, (case, query) in enumerate(compiled()):
-        limits = Limits(memory=chance.choice([None, 1, 2000]))
-        network = network_of(case, query, chance.choice(POLICIES), chance.choice(MODES), store=store, limits=limits)
-        said = []
-        for stream, batch in pushes(case, network):
-            network.push(stream, batch)
-            for _ in range(chance.randrange(3)):
-                step = chance.randrange(4)
+    for name in GROUPS:
+        group = group_of(name)
+        options = {
+            "store": Folder(tmp_path / name, keep=True),
+            "limits": Limits(memory=chance.choice([None, 1, 2000])),
+        }
+        network = group.network(any_policy(chance), chance.choice(MODES), **options)
+        said = [f"seed {seed}", str(network.policy), network.mode]
+        for stream, batch in group.pushes:
+            if stream in network.streams:
+                network.push(stream, batch)
+            for _ in range(chance.randrange(4)):
+                step = chance.randrange(5)
                 if step == 0:
-                    network.policy = chance.choice(POLICIES)
+                    network.policy = any_policy(chance)
                     said.append(str(network.policy))
                 elif step == 1:
                     network.mode = chance.choice(MODES)
@@ -157,12 +110,60 @@ def test_changes_restarts_and_spills_at_random_moments(seed: int, tmp_path: Path
                 elif step == 2:
                     network.run(0.0)
                     said.append("run")
+                elif step == 3:
+                    grants = sum(network.step() for _ in range(chance.randrange(20)))
+                    said.append(f"{grants} grants")
                 else:
                     manifest = json.loads(json.dumps(network.snapshot()))
                     network.close()
-                    network = network_of(
-                        case, query, chance.choice(POLICIES), chance.choice(MODES), store=store, limits=limits
-                    )
+                    network = group.network(any_policy(chance), chance.choice(MODES), **options)
                     network.restore(manifest)
                     said.append(f"restart {network.policy} {network.mode}")
-        check(number, network, f"seed {seed}: {said}")
+        group.check(network, "; ".join(said))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_policies_and_modes_change_while_rows_flow(seed: int, group_of: GroupOf) -> None:
+    chance = random.Random(seed)
+    for name in GROUPS:
+        group = group_of(name)
+        network = group.network(any_policy(chance), chance.choice(MODES))
+        said: list[str] = [f"seed {seed}", str(network.policy), network.mode]
+        with changing(network, random.Random(chance.random()), said):
+            for stream, batch in group.pushes:
+                if stream in network.streams:
+                    network.push(stream, batch)
+                network.run(chance.choice([0.0, 0.001, None]))
+        group.check(network, "; ".join(said))
+
+
+@contextmanager
+def changing(network: Network, chance: random.Random, said: list[str]) -> Iterator[None]:
+    """Another thread changes policy and mode all the time."""
+    stop = threading.Event()
+    broken: list[Exception] = []
+
+    def change() -> None:
+        try:
+            while not stop.wait(chance.random() * 0.002):
+                if chance.random() < 0.5:
+                    network.mode = mode = chance.choice(MODES)
+                    said.append(mode)
+                else:
+                    network.policy = text = any_policy(chance)
+                    said.append(text)
+        except Exception as error:
+            broken.append(error)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    assert not broken, f"{broken} after {said}"
+
+
+def any_policy(chance: random.Random) -> str:
+    return with_trains(chance.choice(POLICIES), chance.choice(TRAINS))

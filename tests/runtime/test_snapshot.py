@@ -11,10 +11,8 @@ import pytest
 from headgate.graph.queries import Query
 from headgate.operators.runner import Runner
 from headgate.runtime import Folder, Limits, Network
-from headgate.scheduling import policies
 from tests.runtime.plans import CRITICAL, above, both, columns, graph, per_window, query, rows, source, table
-
-POLICIES = sorted({cls.name for cls in policies().values()} - {"mss", "tuple-greedy"})
+from tests.runtime.ways import POLICIES
 
 
 def small() -> tuple[Query, ...]:

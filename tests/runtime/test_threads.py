@@ -14,11 +14,8 @@ import pytest
 from headgate.graph.queries import Query
 from headgate.operators.runner import Runner
 from headgate.runtime import Network
-from headgate.scheduling import policies
 from tests.runtime.plans import CRITICAL, above, both, columns, failing, graph, per_window, query, rows, source, table
-
-POLICIES = sorted({cls.name for cls in policies().values()} - {"mss", "tuple-greedy"})
-MODES = ("policy", "direct", "graph", "operator", "hybrid")
+from tests.runtime.ways import MODES, POLICIES
 
 
 @pytest.fixture(autouse=True)

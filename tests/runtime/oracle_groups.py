@@ -1,0 +1,102 @@
+"""The oracle's cases as networks: all queries over the same rows in one, each against the rows its case expects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.graph.expressions import Foreign
+from headgate.graph.queries import Query
+from headgate.graph.shared import SharedGraph
+from headgate.operators.settings import Settings
+from headgate.runtime import Network, settled
+from tests.oracle.answers import FLOATS, Answer, differences, read_expected
+from tests.oracle.cases import Case, load_all
+from tests.oracle.headgate_side import compiled, enriched, foreign, given
+from tests.oracle.spark_side import SparkSide
+
+THREADS = 3
+
+
+def groups() -> dict[str, list[Case]]:
+    """The cases by rows and time zone."""
+    found: dict[tuple[object, ...], list[Case]] = {}
+    for case in load_all():
+        rows = tuple(id(batches) for batches in case.batches.values())
+        found.setdefault((case.file.stem, case.zone, rows), []).append(case)
+    return {f"{cases[0].file.stem} {number}": cases for number, cases in enumerate(found.values())}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What Spark SQL answers to a query, as the case file states it and the oracle's own tests check."""
+
+    case: Case
+    query: Query
+
+    @cached_property
+    def answer(self) -> tuple[str, list[tuple[Any, ...]]]:
+        return read_expected(self.case.expected or "", [field.type for field in self.query.schema.fields])
+
+    def wrong(self, network: Network) -> str:
+        """Nothing if the network's results are the expected ones; else what differs. Takes the results."""
+        name, case = self.query.name, self.case
+        results = network.take(name)
+        failure = network.failures.get(name)
+        if case.fails is not None:
+            if failure is None or case.fails.split(".")[0] not in str(failure):
+                return f"{case.file}:{case.line}: should fail with {case.fails}, but {failure}"
+            return ""
+        if failure is not None:
+            return f"{case.file}:{case.line}: {failure}"
+        found = Answer.of(settled(self.query, results))
+        header, rows = self.answer
+        if found.header != header:
+            return f"{case.file}:{case.line}: {found.header} instead of {header}"
+        differing = differences(found.rows, rows, float(case.options.get("within", FLOATS)))
+        return f"{case.file}:{case.line}\n{differing}" if differing else ""
+
+
+class Group:
+    """Queries over the same rows, and those rows with all that Catalyst computes for them."""
+
+    def __init__(self, cases: list[Case], type_of: Callable[..., pa.DataType], spark: SparkSide) -> None:
+        self.expected: list[Expected] = []
+        extra: dict[str, dict[str, Foreign]] = {}
+        for number, case in enumerate(cases):
+            query = compiled(case, type_of, f"q{number}")
+            self.expected.append(Expected(case, query))
+            for stream, exprs in foreign(query.plan).items():
+                extra.setdefault(stream, {}).update({e.key: e for e in exprs})
+        first = cases[0]
+        tables = {name: pa.Table.from_batches(first.batches[name]) for name, of in first.inputs.items() if of.static}
+        self._settings = Settings(tables=tables)
+        read = {source.stream for _, source in self._graph().sources()}
+        self.pushes = [
+            (stream, enriched(batch, list(extra.get(stream, {}).values()), spark, first.zone))
+            for stream, batch in given(first)
+            if stream in read
+        ]
+
+    def _graph(self) -> SharedGraph:
+        graph = SharedGraph()
+        for each in self.expected:
+            graph.add(each.query)
+        return graph
+
+    def network(self, policy: str, mode: str, **options: Any) -> Network:
+        return Network(self._graph(), policy, self._settings, mode=mode, threads=THREADS, **options)
+
+    def check(self, network: Network, said: str) -> None:
+        """Ends the streams, works off what is left, and compares every query."""
+        network.finish()
+        while not network.run().done:
+            pass
+        wrong = [found for each in self.expected if (found := each.wrong(network))]
+        assert not wrong, f"under {said}:\n" + "\n".join(wrong)
+        assert network.held_bytes == 0, said
+        network.close()
