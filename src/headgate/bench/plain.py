@@ -54,6 +54,7 @@ class Plain:
         self._pools = pools
         self._checkpoint = tempfile.mkdtemp(prefix="headgate-plain-")
         self._running: list[Any] = []
+        self._stopping = False
         self.triggers: dict[str, int] = {}
 
     def start(self, streams: Sequence[str]) -> None:
@@ -69,6 +70,7 @@ class Plain:
             self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)
 
     def stop(self) -> None:
+        self._stopping = True
         for query in self._running:
             query.stop()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
@@ -76,7 +78,13 @@ class Plain:
     def _sink(self, name: str) -> Any:
         def take(frame: Any, batch: int) -> None:
             del batch
-            table = frame.toArrow()
+            try:
+                table = frame.toArrow()
+            except Exception:
+                if self._stopping:
+                    # Torn off in the middle: Spark would print pages about it.
+                    return
+                raise
             self.triggers[name] = self.triggers.get(name, 0) + 1
             self._latencies.add(name, table.column("arrived"))
 
