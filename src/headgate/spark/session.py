@@ -13,7 +13,7 @@ _ANYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     # The network lives in a Python worker from one epoch to the next.
     "spark.python.worker.reuse": "true",
-    # A bound in rows alone: with one in bytes Spark adds up a batch's size at every row, a third of the time to carry it.
+    # A bound in rows alone: with one in bytes Spark adds up a batch at every row, a third of what carrying it takes.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
