@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headgate.graph.types import TIMESTAMP_NTZ
 from headgate.spark.session import local_session
 from tests.expressions.tables import Table, load, shown
 
@@ -23,6 +24,10 @@ def spark_columns(spark: Any, rows: pa.RecordBatch, expressions: list[str]) -> l
     """All expressions at once. Spark's optimizer computes them on a local relation itself, without a job."""
     numbered = pa.Table.from_batches([rows]).append_column("row_number_", pa.array(range(rows.num_rows)))
     frame = spark.createDataFrame(numbered)
+    # PySpark takes times without a zone for local ones with it.
+    for f in rows.schema:
+        if f.type == TIMESTAMP_NTZ:
+            frame = frame.withColumn(f.name, frame[f.name].cast("timestamp_ntz"))
     frame.createOrReplaceTempView("t")
     listed = ", ".join(f"{e} AS x{i}" for i, e in enumerate(expressions))
     result = spark.sql(f"SELECT row_number_, {listed} FROM t").toArrow().sort_by("row_number_")

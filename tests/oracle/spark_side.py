@@ -156,6 +156,8 @@ def _plain(value: Any, type_: pa.DataType) -> str:
         return f"unhex('{value.hex()}')"
     if pa.types.is_timestamp(type_):
         return _quoted(_moment(value))
+    if pa.types.is_duration(type_):
+        return f"make_dt_interval(0, 0, 0, {value.total_seconds():.6f})"
     return _quoted(show_cell(value, type_))
 
 

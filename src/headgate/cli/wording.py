@@ -7,28 +7,9 @@ from datetime import date, datetime
 
 from headgate.graph import operators as g
 from headgate.graph.expressions import Call, Column, Expr, Foreign, Literal
+from headgate.graph.signs import INFIX, PREFIX, SUFFIX
 from headgate.graph.types import sql_name
 
-_SIGNS = {
-    "add": "+",
-    "subtract": "-",
-    "multiply": "*",
-    "divide": "/",
-    "div": "div",
-    "mod": "%",
-    "eq": "=",
-    "ne": "<>",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-    "eq_null_safe": "<=>",
-    "and": "AND",
-    "or": "OR",
-    "like": "LIKE",
-    "ilike": "ILIKE",
-    "rlike": "RLIKE",
-}
 _UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1000), ("µs", 1))
 
 
@@ -117,16 +98,17 @@ def _call(call: Call, names: Sequence[str]) -> str:
     if call.name in ("cast", "try_cast"):
         # A widening that the binder put in says nothing to a reader.
         return inside[0] if isinstance(call.args[0], Literal) else f"{inside[0]}::{sql_name(call.type)}"
-    if call.name in _SIGNS and len(inside) >= 2:
-        nested = (
-            f"({text})" if isinstance(arg, Call) and arg.name in _SIGNS else text
+    if call.name in INFIX or call.name in PREFIX:
+        inside = [
+            f"({text})" if isinstance(arg, Call) and arg.name in INFIX else text
             for text, arg in zip(inside, call.args, strict=True)
-        )
-        return f" {_SIGNS[call.name]} ".join(nested)
-    if call.name == "not":
-        return f"NOT ({inside[0]})"
-    if call.name in ("is_null", "is_not_null"):
-        return f"{inside[0]} IS {'NOT ' if call.name == 'is_not_null' else ''}NULL"
+        ]
+    if call.name in INFIX and len(inside) >= 2:
+        return f" {INFIX[call.name]} ".join(inside)
+    if call.name in PREFIX:
+        return PREFIX[call.name] + inside[0]
+    if call.name in SUFFIX:
+        return inside[0] + SUFFIX[call.name]
     if call.name == "in":
         return f"{inside[0]} IN ({', '.join(inside[1:])})"
     if call.name == "field":

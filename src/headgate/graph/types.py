@@ -80,6 +80,17 @@ def is_time(type_: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(type_))
 
 
+def is_key(type_: pa.DataType) -> bool:
+    """Whether operators tell values of a type apart and order them: all but arrays, maps and structs that hold them.
+
+    >>> is_key(WINDOW), is_key(pa.list_(INT)), is_key(pa.struct([("a", pa.list_(INT))]))
+    (True, False, False)
+    """
+    if pa.types.is_struct(type_):
+        return all(is_key(part.type) for part in type_)
+    return not pa.types.is_nested(type_)
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One column of a schema. The name is a label: two operators that differ only in names are equal."""

@@ -48,7 +48,8 @@ class Side:
         self._kept = [k.index if isinstance(k, Column) and _as_it_is(k.type) else None for k in keys]
         self._plain = None not in self._kept
         places = [k for k in self._kept if k is not None] if self._plain else range(width, width + len(types))
-        self.matcher = Matcher(types, places, nulls_equal=False)
+        # A row with a null key is never matched at all; a null inside a struct equals another there.
+        self.matcher = Matcher(types, places, nulls_equal=any(pa.types.is_struct(k.type) for k in keys))
         self.runs = Runs(flagged_are_gone=False)
         self.mark = NEVER
         self.late = 0

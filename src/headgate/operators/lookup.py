@@ -45,27 +45,28 @@ class LiveLookup(Stateless):
         self._pair_names = (
             [f"l{i}" for i in range(self._width)] + [f"r{i}" for i in range(len(self._types))] + ["place"]
         )
-        self._table, flat = self._read(node, settings.tables[node.table])
-        types = flat_types([k.type for k in node.table_keys])
-        self._matcher = Matcher(types, range(len(types)), nulls_equal=False)
+        self._table, keys = self._read(node, settings.tables[node.table])
+        types = [k.type for k in node.table_keys]
+        flat = flatten(keys)
+        self._matcher = Matcher(flat_types(types), range(len(flat)), nulls_equal=any(map(pa.types.is_struct, types)))
         self._runs = Runs(flagged_are_gone=False)
         rows = self._table.num_rows
         keyed = pa.Table.from_arrays([*flat, pa.array(np.arange(rows))], names=[f"c{i}" for i in range(len(flat) + 1)])
         able = np.ones(rows, bool)
-        for column in keyed.columns:
-            able &= pc.is_valid(array_of(column)).to_numpy(zero_copy_only=False)
+        for key in keys:
+            able &= pc.is_valid(key).to_numpy(zero_copy_only=False)
         self._places = np.flatnonzero(able)
         keyed = keyed.filter(pa.array(able)).combine_chunks()
-        keys = [array_of(c) for c in keyed.columns[:-1]]
-        self._runs.push(keyed, hashed(keys, len(self._places)), np.zeros(len(self._places), np.int64))
+        flat = [array_of(c) for c in keyed.columns[:-1]]
+        self._runs.push(keyed, hashed(flat, len(self._places)), np.zeros(len(self._places), np.int64))
 
     @staticmethod
     def _read(node: Lookup, table: pa.Table) -> tuple[pa.RecordBatch, list[pa.Array]]:
-        """The rows of the table under the types of its schema, and its flat keys."""
+        """The rows of the table under the types of its schema, and its keys."""
         columns = [array_of(table.column(i)).cast(field.type) for i, field in enumerate(node.table_schema.fields)]
         rows = record(columns, [f"c{i}" for i in range(len(columns))], table.num_rows)
         batch = Batch(rows, Arrival.at(0.0, table.num_rows))
-        return rows, flatten([evaluate(k, batch) for k in node.table_keys])
+        return rows, [evaluate(k, batch) for k in node.table_keys]
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
         batch = batch.taken()

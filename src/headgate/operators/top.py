@@ -8,13 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.graph.operators import Order, Top
-from headgate.graph.types import sql_name
 from headgate.operators.aggregate.grouping import Groups
 from headgate.operators.batch import FOREVER, Arrival, Batch
 from headgate.operators.columns import array_of, record
 from headgate.operators.contract import Snapshot
 from headgate.operators.evaluate import evaluate
-from headgate.operators.keys import flatten, ordered
+from headgate.operators.keys import flatten, ranks
 from headgate.operators.windows import late_before, microseconds
 
 Ints = npt.NDArray[np.int64]
@@ -30,9 +29,6 @@ class LiveTop:
     """
 
     def __init__(self, node: Top) -> None:
-        for term in node.order:
-            if pa.types.is_nested(term.expr.type):
-                raise ValueError(f"rows cannot be put in order by a column of type {sql_name(term.expr.type)}")
         self._partition = node.partition
         self._order = node.order
         self._count = node.count
@@ -56,7 +52,7 @@ class LiveTop:
         if valid is not None:
             times = np.where(valid.to_numpy(zero_copy_only=False), times, FOREVER)
         partition = flatten([evaluate(e, batch) for e in self._partition])
-        order = [ordered(evaluate(term.expr, batch)) for term in self._order]
+        order = [evaluate(term.expr, batch) for term in self._order]
         columns = [*batch.rows.columns[: self._width], pa.array(times), *partition, *order]
         table = pa.Table.from_arrays(columns, names=[f"c{i}" for i in range(len(columns))])
         late = times < late_before(self._time, batch.watermark)
@@ -170,7 +166,7 @@ class LiveTop:
 
 def _places(column: pa.Array, term: Order) -> Ints:
     """The place of each value in the order of one term: equal values have equal places."""
-    places = np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy(), np.int64)
+    places = ranks(column)
     if term.descending:
         places = -places
     if column.null_count:

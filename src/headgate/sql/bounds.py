@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import timedelta
 
-from headgate.graph.expressions import Call, Column, Expr
+from headgate.graph.expressions import Call, Column, Expr, Literal
 from headgate.graph.operators import TimeBound
+from headgate.graph.types import is_time
 from headgate.sql.times import DAY, Times, is_window, linear, time_of, window_time
 
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
@@ -92,7 +94,8 @@ def _between(
     """Takes a comparison of one side with the other; False if the term is nothing of the kind."""
     if not isinstance(term, Call) or term.name not in _MIRRORED:
         return False
-    name, (a, b) = term.name, term.args
+    distance_term = _distance(term)
+    name, (a, b) = (distance_term or term).name, (distance_term or term).args
     if _side(a, width) == "right" and _side(b, width) == "left":
         name, a, b = _MIRRORED[name], b, a
     if _side(a, width) != "left" or _side(b, width) != "right":
@@ -103,9 +106,9 @@ def _between(
         # left + x <= right + y is right - left >= x - y.
         distance = first.shift - second.shift
         bound = bounds.setdefault((first.time, second.time), _Bound())
-        bound.add(_MIRRORED[name], distance, term, first.exact and second.exact)
+        bound.add(_MIRRORED[name], distance, term, first.exact and second.exact and distance_term is None)
         return True
-    if name != "eq":
+    if name != "eq" or distance_term is not None:
         return False
     if is_window(a.type) and a.type == b.type:
         first_moment, second_moment = _moment(a, left), _moment(b, right)
@@ -120,6 +123,22 @@ def _between(
     found.left_keys.append(a)
     found.right_keys.append(b)
     return True
+
+
+def _distance(term: Call) -> Call | None:
+    """`a - b < INTERVAL 5 MINUTES` as `a < b + INTERVAL 5 MINUTES`; None if the term is nothing of the kind.
+
+    The difference is between wall clocks, so it bounds the join, and the term itself still decides.
+    """
+    name, (a, b) = term.name, term.args
+    if isinstance(a, Literal):
+        name, a, b = _MIRRORED[name], b, a
+    if not (isinstance(b, Literal) and isinstance(b.value, timedelta) and isinstance(a, Call)):
+        return None
+    if a.name != "subtract" or not all(is_time(arg.type) for arg in a.args):
+        return None
+    first, second = a.args
+    return Call(term.type, name, (first, Call(second.type, "add", (second, b))))
 
 
 def _moment(window: Expr, known: Times) -> tuple[Expr, int] | None:

@@ -187,7 +187,10 @@ class Catalog:
         seen: set[str] = set()
         for column in relation.columns:
             if column.name.lower() in seen:
-                message = f"two columns are called {column.name}; give one another name with AS"
+                hint = "give one another name with AS"
+                if any(isinstance(e, exp.Star) for e in select.expressions):
+                    hint = f"name the columns instead of *, or join USING ({column.name})"
+                message = f"two columns are called {column.name}; {hint}"
                 raise script.error(message, _place(select, column.name))
             seen.add(column.name.lower())
 

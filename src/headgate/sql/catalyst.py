@@ -10,6 +10,7 @@ from sqlglot import exp
 from headgate.graph.expressions import Call, Column, Expr
 from headgate.graph.functions.signature import CATALOGUE
 from headgate.graph.operators import Aggregate, Distinct, Expand, Operator, Project, Select, Source, Split, Union
+from headgate.graph.signs import INFIX
 from headgate.graph.types import Field, Schema
 from headgate.sql.errors import SqlError, closest
 from headgate.sql.foreign import Catalyst, NotSpark, spark_text
@@ -32,12 +33,13 @@ def catalyst(
 ) -> Expr:
     """The call as Catalyst computes it. `unknown`: Spark is asked for its type; `tree`: its text, if not the call's."""
     base = binder.scope.relation.base
-    what = f"{call.name}(…)" if call.name not in ("cast", "try_cast") else "this cast"
+    what = "this cast" if call.name in ("cast", "try_cast") else INFIX.get(call.name, f"{call.name}(…)")
     reads = _reads(binder, tree) if tree is not None else _columns(call)
     try:
         source, positions = _trace(base, reads)
     except _Lost as lost:
-        message = f"{what} is computed by Spark where the rows enter, but {lost}; compute it in a subquery there"
+        hint = "" if ";" in str(lost) else "; compute it in a subquery there"
+        message = f"{what} is computed by Spark where the rows enter, but {lost}{hint}"
         raise binder.error(message, at) from None
     names = {column.index: source.schema[position].name for column, position in zip(reads, positions, strict=True)}
     try:
@@ -107,7 +109,7 @@ def _side(pair: Pair, indices: list[int]) -> tuple[Operator, list[int]]:
         if pair.how in ("left", "full"):
             raise _Lost(f"its columns may be null after a {pair.how} join")
         return pair.right, [i - width for i in indices]
-    raise _Lost("it depends on both sides of a join")
+    raise _Lost("it depends on both sides of a join; compute in subqueries what depends on one side alone")
 
 
 def _reads(binder: ExpressionBinder, tree: exp.Expr) -> list[Column]:

@@ -50,9 +50,13 @@ def arrow_type(declared: exp.DataType, script: Script, at: int | None = None) ->
                 raise script.error("a STRUCT is written STRUCT<name: TYPE, …>", at)
             fields.append(pa.field(part.name, arrow_type(part.args["kind"], script, at)))
         return pa.struct(fields)
-    if kind == exp.DType.INTERVAL:
+    if kind == exp.DType.INTERVAL or isinstance(kind, exp.Interval):
+        if declared.sql(dialect="spark").upper() != t.sql_name(t.INTERVAL):
+            message = f"type {declared.sql(dialect='spark')} is not supported; write INTERVAL DAY TO SECOND"
+            raise script.error(message, at)
         return t.INTERVAL
-    raise script.error(f"type {declared.sql(dialect='spark')} is not supported", at)
+    name = kind.value if isinstance(kind, exp.DType) and not inside else declared.sql(dialect="spark")
+    raise script.error(f"type {name} is not supported", at)
 
 
 def _inner(part: exp.Expr, script: Script, at: int) -> pa.DataType:

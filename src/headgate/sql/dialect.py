@@ -32,6 +32,14 @@ _BITWISE: tuple[tuple[TokenType, Any], ...] = (
     (TokenType.AMP, exp.BitwiseAnd),
 )
 
+# What other systems write where Spark has another word.
+_UNEXPECTED = {
+    "&&": "unexpected &&; write AND",
+    "EMIT": "EMIT is not needed: windows are put out when they are complete, other groups when they change",
+    "TUMBLING": "write GROUP BY window(ts, '1 minute')",
+    "HOPPING": "write GROUP BY window(ts, '10 minutes', '5 minutes')",
+}
+
 
 class _Problem(ParseError):
     """A syntax error with its offset."""
@@ -242,8 +250,15 @@ class HeadgateParser(SparkParser):
         if select is None or not isinstance(select, exp.Query):
             self._refuse(f"expected SELECT …, found {first.text}", first)
         if self._curr:
-            self._refuse(f"unexpected {self._curr.text}")
+            hint = _UNEXPECTED.get(self._curr.text.upper())
+            if hint is None and self._after_window():
+                hint = "a WINDOW clause is not supported; write the window in OVER (…)"
+            self._refuse(hint or f"unexpected {self._curr.text}")
         return select, self.sql[first.start : self._prev.end + 1]
+
+    def _after_window(self) -> bool:
+        """Whether WINDOW, which may be a name here, stands before this as if it were a clause."""
+        return bool(self._prev) and self._prev.text.upper() == "WINDOW"
 
     def _statement_drop(self, at: int) -> st.DropQuery:
         word = self._curr.text.upper() if self._curr else ""
@@ -417,6 +432,9 @@ def _statements(script: Script) -> list[list[Token]]:
         if token.token_type == TokenType.SEMICOLON:
             chunks.append([])
         else:
+            before = chunks[-1][-1] if chunks[-1] else None
+            if token.token_type == TokenType.FROM and before and before.token_type == TokenType.COMMA:
+                raise script.error("a column is missing after this comma", before.start)  # sqlglot would not mind
             chunks[-1].append(token)
     return [chunk for chunk in chunks if chunk]
 

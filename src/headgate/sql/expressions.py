@@ -54,6 +54,7 @@ _NOT_A_VALUE: dict[type[exp.Expr], str] = {
     exp.Parameter: "parameters are not supported; write the value",
     exp.JSONExtract: "-> is only for functions of arrays and maps",
     exp.Lambda: "-> is only for functions of arrays and maps",
+    exp.AtTimeZone: "AT TIME ZONE is not supported; write from_utc_timestamp(…, 'zone') or to_utc_timestamp(…, 'zone')",
     exp.Tuple: "a list in parentheses is only for IN; write named_struct(…) for a struct",
 }
 
@@ -61,7 +62,9 @@ _RANK = "write it with OVER (PARTITION BY … ORDER BY …)"
 _ROWS = "it makes several rows of one; do it before the rows enter the stream"
 _CHANGING = "it gives another value each time, so results could not be repeated after a restart"
 _PLACE = "it tells where Spark read a row, which means nothing for a stream"
+_WINDOW = "group by window(ts, 'length'[, 'slide'])"
 _REFUSED = {
+    **dict.fromkeys(("tumble", "tumble_start", "tumble_end", "hop", "hop_start", "hop_end", "time_bucket"), _WINDOW),
     **dict.fromkeys(("row_number", "rank", "dense_rank"), _RANK),
     **dict.fromkeys(("ntile", "lag", "lead", "percent_rank", "cume_dist", "nth_value"), "rank with row_number instead"),
     **dict.fromkeys(("explode", "explode_outer", "posexplode", "posexplode_outer"), _ROWS),

@@ -14,41 +14,11 @@ from functools import cached_property
 
 from headgate.graph import types as t
 from headgate.graph.expressions import Call, Column, Expr, Literal
+from headgate.graph.signs import INFIX, PREFIX, SUFFIX
+from headgate.sql.literals import Days
 
-_INFIX = {
-    "add": "+",
-    "subtract": "-",
-    "multiply": "*",
-    "divide": "/",
-    "div": "DIV",
-    "mod": "%",
-    "eq": "=",
-    "ne": "<>",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-    "eq_null_safe": "<=>",
-    "and": "AND",
-    "or": "OR",
-    "like": "LIKE",
-    "ilike": "ILIKE",
-    "rlike": "RLIKE",
-    "bitand": "&",
-    "bitor": "|",
-    "bitxor": "^",
-}
 _TRIM = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}
 _EXTRACTED = {"extract_seconds": "SECOND", "yearofweek": "YEAROFWEEK"}
-_PREFIX = {"not": "NOT ", "negative": "-", "bitnot": "~"}
-_SUFFIX = {
-    "is_null": " IS NULL",
-    "is_not_null": " IS NOT NULL",
-    "is_true": " IS TRUE",
-    "is_false": " IS FALSE",
-    "is_not_true": " IS NOT TRUE",
-    "is_not_false": " IS NOT FALSE",
-}
 
 
 class NotSpark(ValueError):
@@ -96,13 +66,13 @@ def spark_text(expr: Expr, name_of: Callable[[Column], str]) -> str:
     if name in _TRIM and len(args) == 2:
         return f"TRIM({_TRIM[name]} {args[1]} FROM {args[0]})"
     if name in ("like", "ilike") and len(args) == 3:
-        return f"({args[0]} {_INFIX[name]} {args[1]} ESCAPE {args[2]})"
-    if name in _INFIX and len(args) >= 2:
-        return "(" + f" {_INFIX[name]} ".join(args) + ")"
-    if name in _PREFIX:
-        return f"({_PREFIX[name]}{args[0]})"
-    if name in _SUFFIX:
-        return f"({args[0]}{_SUFFIX[name]})"
+        return f"({args[0]} {INFIX[name]} {args[1]} ESCAPE {args[2]})"
+    if name in INFIX and len(args) >= 2:
+        return "(" + f" {INFIX[name]} ".join(args) + ")"
+    if name in PREFIX:
+        return f"({PREFIX[name]}{args[0]})"
+    if name in SUFFIX:
+        return f"({args[0]}{SUFFIX[name]})"
     if name in ("cast", "try_cast"):
         return f"{name.upper()}({args[0]} AS {t.sql_name(expr.type)})"
     if name == "case":
@@ -151,9 +121,9 @@ def _literal(literal: Literal) -> str:
     if isinstance(value, bytes):
         return f"X'{value.hex().upper()}'"
     if isinstance(value, timedelta):
-        # A date plus days is a date; plus anything finer it is a timestamp.
-        size, word = (value.days, "DAY") if value % timedelta(days=1) == timedelta(0) else (None, "MICROSECOND")
-        return f"INTERVAL '{value // timedelta(microseconds=1) if size is None else size}' {word}"
+        if isinstance(value, Days):
+            return f"INTERVAL '{value.days}' DAY"
+        return f"INTERVAL '{value // timedelta(microseconds=1)}' MICROSECOND"
     if isinstance(value, datetime):
         kind = "TIMESTAMP_NTZ" if type_ == t.TIMESTAMP_NTZ else "TIMESTAMP"
         return f"{kind} '{value.isoformat(sep=' ')}'"

@@ -102,6 +102,8 @@ def _is(binder: ExpressionBinder, node: exp.Is) -> Expr:
 
 
 def _between(binder: ExpressionBinder, node: exp.Between) -> Expr:
+    if node.args.get("symmetric"):
+        raise binder.error("BETWEEN SYMMETRIC is not supported; write the smaller bound first", node)
     value = binder.bind(node.this)
     at = start(node.this)
     terms = []
@@ -209,7 +211,8 @@ def _part(binder: ExpressionBinder, word: str, value: exp.Expr, node: exp.Expr) 
     part = word.lower()
     name = _PARTS.get(part) or _PARTS.get(part.removesuffix("s"))
     if name is None:
-        raise binder.error(f"cannot extract {word}{closest(part, _PARTS)}", node)
+        hint = "; write unix_timestamp(…)" if part == "epoch" else closest(part, _PARTS)
+        raise binder.error(f"cannot extract {word}{hint}", node)
     if name == "date_part":
         bound = binder.bind(value)
         return catalyst(binder, Call(t.INT, name, (Literal(t.STRING, part.upper()), bound)), node)
@@ -217,16 +220,27 @@ def _part(binder: ExpressionBinder, word: str, value: exp.Expr, node: exp.Expr) 
 
 
 def _moved(binder: ExpressionBinder, node: exp.Expr) -> Expr:
-    """Plus and minus: a calendar interval (months, years) moves a date or time, everything else is arithmetic."""
+    """Plus and minus: calendar intervals (months, years) move a date or time, days a date; all else is arithmetic."""
     sign = -1 if isinstance(node, exp.Sub) else 1
     first, second = node.this, node.expression
     if sign == 1 and isinstance(first, exp.Interval):
         first, second = second, first
     months = literals.months(second, binder.script) if isinstance(second, exp.Interval) else None
     if months is None:
-        return binder.call("subtract" if sign == -1 else "add", [node.this, node.expression], node)
+        return _summed(binder, "subtract" if sign == -1 else "add", node)
     value = binder.bind(first)
     return binder.apply("plus_months", [value, Literal(t.INT, sign * months)], node, [start(first), start(second)])
+
+
+def _summed(binder: ExpressionBinder, name: str, node: exp.Expr) -> Expr:
+    args = [binder.bind(node.this), binder.bind(node.expression)]
+    first, second = args
+    by_days = (first.type == t.DATE and literals.is_days(second)) or (
+        name == "add" and second.type == t.DATE and literals.is_days(first)
+    )
+    if by_days:
+        return fold(Call(t.DATE, name, tuple(args)), binder.context.time_zone)
+    return binder.apply(name, args, node, [start(node.this), start(node.expression)])
 
 
 def _trim(binder: ExpressionBinder, node: exp.Trim) -> Expr:

@@ -21,6 +21,7 @@ from headgate.sql.relation import Relation
 from headgate.sql.times import instant, time_of, times
 from headgate.sql.windows import ROWS, as_window, check_scalar, find_call, is_grouping
 
+_INSTEAD = "one of its elements, or by CAST(… AS STRING)"
 # Aggregates are numbered from here while the input's columns are still meant by their positions.
 _PENDING = 1_000_000
 
@@ -103,6 +104,9 @@ class GroupBinder:
             raise binder.error("grouping by a constant means nothing; remove it", node)
         if not is_grouping(bound) and any(is_grouping(e) for e in bound.walk()):
             raise binder.error("group by the window itself, and take its start or end in the SELECT list", node)
+        if not t.is_key(bound.type):
+            message = f"GROUP BY cannot compare values of {t.sql_name(bound.type)}; group by {_INSTEAD}"
+            raise binder.error(message, target)
         if is_grouping(bound):
             assert isinstance(bound, Call)
             if any(is_grouping(k) for k in self._keys):

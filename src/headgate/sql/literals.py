@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from headgate.graph import types as t
-from headgate.graph.expressions import Literal
+from headgate.graph.expressions import Call, Expr, Literal
 from headgate.sql.dialect import start
 from headgate.sql.durations import BadDuration, duration, number_of, span
 from headgate.sql.errors import Script
@@ -22,6 +22,8 @@ _BIGINT_MAX = 2**63
 _DATE = re.compile(r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 _CLOCK = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?")
 _ZONE = re.compile(r"\s*(Z|UTC|GMT|[A-Za-z]+/[A-Za-z_/]+|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{2})?)$")
+# Functions that give an interval of the type that their arguments have.
+_SAME_INTERVAL = frozenset(("negative", "positive", "abs", "add", "subtract", "case", "coalesce", "greatest", "least"))
 _FIXED = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
@@ -69,6 +71,38 @@ def binary(text: str, script: Script, at: int) -> Literal:
         raise script.error(f"X'{text}' is not hexadecimal", at) from None
 
 
+class Days(timedelta):
+    """The value of INTERVAL n DAY. A DATE moved by days stays a DATE; 24 hours make it a TIMESTAMP (`is_days`)."""
+
+    def __repr__(self) -> str:
+        return repr(timedelta(self.days))  # so that one length has one spelling, wherever no date is moved
+
+    def __neg__(self) -> timedelta:
+        return Days(-self.days)
+
+    def __add__(self, other: timedelta) -> timedelta:
+        return Days(self.days + other.days) if isinstance(other, Days) else super().__add__(other)
+
+    def __sub__(self, other: timedelta) -> timedelta:
+        return Days(self.days - other.days) if isinstance(other, Days) else super().__sub__(other)
+
+
+def is_days(expr: Expr) -> bool:
+    """Whether an interval is one of days alone: Spark's type INTERVAL DAY, which we have no Arrow type for.
+
+    >>> is_days(Literal(t.INTERVAL, Days(1))), is_days(Literal(t.INTERVAL, timedelta(hours=24)))
+    (True, False)
+    """
+    if isinstance(expr, Literal):
+        return isinstance(expr.value, Days)
+    if not isinstance(expr, Call):
+        return False
+    if expr.name == "subtract" and all(arg.type == t.DATE for arg in expr.args):
+        return True
+    values = expr.args[1::2] + expr.args[-1:] if expr.name == "case" else expr.args
+    return expr.name in _SAME_INTERVAL and all(is_days(arg) for arg in values)
+
+
 def interval(node: exp.Interval, script: Script) -> Literal:
     """INTERVAL '5' SECOND, INTERVAL '1 hour 30 minutes', INTERVAL '1:30' MINUTE TO SECOND."""
     value, unit = node.this, node.args.get("unit")
@@ -86,7 +120,16 @@ def interval(node: exp.Interval, script: Script) -> Literal:
             size = duration(value.name)
     except BadDuration as problem:
         raise script.error(str(problem), start(node)) from None
-    return Literal(t.INTERVAL, timedelta(microseconds=-size if negative else size))
+    length = timedelta(microseconds=-size if negative else size)
+    return Literal(t.INTERVAL, Days(length.days) if _in_days(value.name, unit) else length)
+
+
+def _in_days(text: str, unit: exp.Expr | None) -> bool:
+    """Whether an interval is written in days and weeks alone."""
+    if isinstance(unit, exp.IntervalSpan):
+        return False
+    words = [unit.name] if unit is not None else re.findall(r"[A-Za-z]+", re.sub(r"(?i)^\s*interval\b", "", text))
+    return all(word.lower().removesuffix("s") in ("day", "week") for word in words)
 
 
 def months(node: exp.Interval, script: Script) -> int | None:

@@ -113,7 +113,7 @@ class Pushdown:
         count: int | None = None
         below: list[Expr] = []
         above: list[Expr] = []
-        for p in predicates:
+        for p in conjunction(predicates):
             most, exact = _most(p, rank)
             if most is not None:
                 count = most if count is None else min(count, most)
@@ -301,6 +301,9 @@ def _parted(predicates: tuple[Expr, ...], test: object) -> tuple[tuple[Expr, ...
 
 def _most(p: Expr, rank: int) -> tuple[int | None, bool]:
     """The most ranks that a condition lets through, and whether it says no more than that."""
+    if isinstance(p, Call) and p.name == "in" and isinstance(p.args[0], Column) and p.args[0].index == rank:
+        values = [a.value for a in p.args[1:] if isinstance(a, Literal) and isinstance(a.value, int)]
+        return (max(values), False) if len(values) == len(p.args) - 1 else (None, False)
     if not isinstance(p, Call) or len(p.args) != 2:
         return None, False
     name, (a, b) = p.name, p.args

@@ -139,7 +139,7 @@ class SelectBinder:
             raise self.error(message, node.right)
         relation = self._united(first, second, node)
         if node.args.get("distinct"):
-            return distinct(relation, self, node)
+            return distinct(relation, self, node, "UNION without ALL")
         return relation
 
     def _part(self, node: exp.Expr, ctes: dict[str, Relation]) -> Relation:
@@ -351,13 +351,20 @@ class _SelectBlock:
         order = node.args.get("order")
         if order is None:
             raise binder.error(f"{name}() needs ORDER BY in OVER (…)", node)
-        partition = [binder.bind(p) for p in node.args.get("partition_by") or ()]
+        partition = [self._compared(p, "PARTITION BY") for p in node.args.get("partition_by") or ()]
         orders = []
         for term in order.expressions:
             desc = bool(term.args.get("desc"))
-            orders.append(Order(binder.bind(term.this), desc, bool(term.args.get("nulls_first"))))
+            orders.append(Order(self._compared(term.this, "ORDER BY"), desc, bool(term.args.get("nulls_first"))))
         self._rank = (node, name, partition, orders)
         return Column(t.INT, _RANK)
+
+    def _compared(self, node: exp.Expr, clause: str) -> Expr:
+        bound = self._binder.bind(node)
+        if not t.is_key(bound.type):
+            message = f"{clause} cannot compare values of {t.sql_name(bound.type)}; name one of its elements"
+            raise self._binder.error(message, node)
+        return bound
 
     def _rank_exprs(self) -> list[Expr]:
         if self._rank is None:
@@ -388,15 +395,19 @@ class _SelectBlock:
         return replace(relation, base=ranked), placed[:count]
 
 
-def distinct(relation: Relation, outer: SelectBinder, node: exp.Expr) -> Relation:
+def distinct(relation: Relation, outer: SelectBinder, node: exp.Expr, what: str = "DISTINCT") -> Relation:
     """Each different row once, remembered until the watermark passes its event time or window."""
     if relation.identity is not None:
-        raise outer.error("DISTINCT needs rows that are final; group by a window", node)
+        raise outer.error(f"{what} needs rows that are final; group by a window", node)
     known = times(relation.base)
     moments = [(c, m) for c in relation.columns if (m := instant(c.expr, known)) is not None]
     if not moments:
-        message = "DISTINCT needs a window or the event time among its columns; without one it would remember all rows"
+        message = f"{what} needs a window or the event time among its columns; without one it would remember all rows"
         raise outer.error(message, node)
+    for given in relation.columns:
+        if not t.is_key(given.expr.type):
+            message = f"{what} cannot compare column {given.name}, which is {t.sql_name(given.expr.type)}"
+            raise outer.error(f"{message}; leave it out, or select CAST({given.name} AS STRING)", node)
     settled = relation.settled()
     whole = [c.expr for c in settled.columns]
     if [e.index for e in whole if isinstance(e, Column)] != list(range(len(settled.base.schema))):

@@ -15,7 +15,18 @@ from headgate.graph.functions.signature import (
     WrongArguments,
     count_arguments,
 )
-from headgate.graph.types import BIGINT, BOOLEAN, DOUBLE, INTERVAL, NULL, STRING, is_integral, is_numeric, sql_name
+from headgate.graph.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTERVAL,
+    NULL,
+    STRING,
+    is_integral,
+    is_key,
+    is_numeric,
+    sql_name,
+)
 
 _ALIASES = {
     "mean": "avg",
@@ -91,9 +102,13 @@ def _doubles(count: int) -> Callable[[str, Types], AggregateSignature]:
 
 def _same(name: str, types: Types) -> AggregateSignature:
     count_arguments(name, types, 1)
-    if name in ("min", "max") and pa.types.is_map(types[0]):
-        raise WrongArguments(f"{name} cannot order {sql_name(types[0])}", 0)
+    _ordered(name, types, 0)
     return AggregateSignature(name, types, types[0])
+
+
+def _ordered(name: str, types: Types, position: int) -> None:
+    if not is_key(types[position]):
+        raise WrongArguments(f"{name} cannot order {sql_name(types[position])}; name one of its elements", position)
 
 
 def _picked(name: str, types: Types) -> AggregateSignature:
@@ -111,13 +126,20 @@ def _conditions(name: str, types: Types) -> AggregateSignature:
 
 def _approximate(name: str, types: Types) -> AggregateSignature:
     count_arguments(name, types, 1)
+    _told_apart(name, types)
     return AggregateSignature(name, types, BIGINT, "0.05")
+
+
+def _told_apart(name: str, types: Types) -> None:
+    for position, type_ in enumerate(types):
+        if not is_key(type_):
+            message = f"{name} cannot compare values of {sql_name(type_)}; name one of its elements"
+            raise WrongArguments(message, position)
 
 
 def _by(name: str, types: Types) -> AggregateSignature:
     count_arguments(name, types, 2)
-    if pa.types.is_map(types[1]):
-        raise WrongArguments(f"{name} cannot order {sql_name(types[1])}", 1)
+    _ordered(name, types, 1)
     return AggregateSignature(name, types, types[0])
 
 
@@ -170,4 +192,6 @@ def resolve_aggregate(name: str, args: Sequence[pa.DataType], distinct: bool = F
         raise UnknownFunction(name, close[0] if close else None)
     if distinct and found in _NOT_DISTINCT:
         raise WrongArguments(f"{lower} does not take DISTINCT")
+    if distinct:
+        _told_apart(f"{lower}(DISTINCT …)", tuple(args))
     return _RULES[found](found, tuple(args))

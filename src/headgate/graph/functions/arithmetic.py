@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from headgate.graph.functions.signature import (
     count_arguments,
     function,
 )
+from headgate.graph.signs import INFIX
 from headgate.graph.types import (
     BIGINT,
     DATE,
@@ -33,12 +34,13 @@ from headgate.graph.types import (
 )
 
 _WIDEST = 76  # digits of the 256-bit decimals that kernels compute with
-_DAY = 86_400_000_000
 
 
 def _wrong(name: str, types: Types, hint: str = "cast one of them") -> WrongArguments:
     names = " and ".join(sql_name(t) for t in types)
-    return WrongArguments(f"{name} does not take {names}; {hint}")
+    if any(t in (TIMESTAMP, TIMESTAMP_NTZ) for t in types) and name in ("add", "subtract"):
+        hint = "a time is moved by an interval, as in ts + INTERVAL 5 SECONDS"
+    return WrongArguments(f"{INFIX.get(name, name)} does not take {names}; {hint}")
 
 
 def _operands(name: str, types: Types) -> Types:
@@ -94,12 +96,6 @@ def _remainder_fails(args: Types, result: pa.DataType, literals: Literals) -> bo
     return divisor is None or divisor == 0
 
 
-def _whole_days(literal: object | None) -> bool:
-    if isinstance(literal, timedelta):
-        return literal % timedelta(days=1) == timedelta(0)
-    return isinstance(literal, int) and literal % _DAY == 0
-
-
 def _plus(name: str, types: Types, literals: Literals) -> Signature:
     """Shared by add and subtract."""
     count_arguments(name, types, 2)
@@ -110,10 +106,7 @@ def _plus(name: str, types: Types, literals: Literals) -> Signature:
             return Signature(name, (INTERVAL, INTERVAL), INTERVAL)
         if name == "subtract" and second != INTERVAL:
             raise _wrong(name, types, "an interval is subtracted from a time, not a time from an interval")
-        interval = literals[1] if second == INTERVAL else literals[0]
-        # DATE + INTERVAL n DAY stays a date; with hours or less it becomes a timestamp.
-        if other == DATE and _whole_days(interval):
-            return Signature(name, types, DATE)
+        # A date becomes a timestamp; only INTERVAL n DAY leaves it a date, which the binder sees to.
         if other in (DATE, STRING):
             other = TIMESTAMP
         if other not in (TIMESTAMP, TIMESTAMP_NTZ):
@@ -128,15 +121,33 @@ def _plus(name: str, types: Types, literals: Literals) -> Signature:
             args = tuple(DATE if t == DATE else INT for t in types)
             return Signature(name, args, DATE)
         raise _wrong(name, types, "add a number of days (INT) or an interval")
+    return _of_numbers(name, types, literals, _decimal_sum)
+
+
+def _of_numbers(
+    name: str, types: Types, literals: Literals, result: Callable[[pa.DataType, pa.DataType], pa.DataType]
+) -> Signature:
+    """Arithmetic of numbers: in their common type, or between decimals, where `result` gives the type."""
     args = _operands(name, types)
     decimals = _decimals(args, literals)
     if decimals is None:
         common = common_numeric(*args)
         return Signature(name, (common, common), common)
-    a, b = decimals
+    return Signature(name, decimals, result(*decimals))
+
+
+def _decimal_sum(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     scale = max(a.scale, b.scale)
-    result = adjusted(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
-    return Signature(name, decimals, result)
+    return adjusted(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
+
+
+def _decimal_product(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    return adjusted(a.precision + b.precision + 1, a.scale + b.scale)
+
+
+def _decimal_rest(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    scale = max(a.scale, b.scale)
+    return adjusted(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
 
 
 def _between_times(name: str, types: Types) -> Signature:
@@ -162,14 +173,7 @@ def _multiply(name: str, types: Types, literals: Literals) -> Signature:
     count_arguments(name, types, 2)
     if INTERVAL in types:
         return _scaled_interval(name, types)
-    args = _operands(name, types)
-    decimals = _decimals(args, literals)
-    if decimals is None:
-        common = common_numeric(*args)
-        return Signature(name, (common, common), common)
-    a, b = decimals
-    result = adjusted(a.precision + b.precision + 1, a.scale + b.scale)
-    return Signature(name, decimals, result)
+    return _of_numbers(name, types, literals, _decimal_product)
 
 
 def _scaled_interval(name: str, types: Types) -> Signature:
@@ -215,15 +219,7 @@ def _div(name: str, types: Types, literals: Literals) -> Signature:
 
 
 def _mod(name: str, types: Types, literals: Literals) -> Signature:
-    args = _operands(name, types)
-    decimals = _decimals(args, literals)
-    if decimals is None:
-        common = common_numeric(*args)
-        return Signature(name, (common, common), common)
-    a, b = decimals
-    scale = max(a.scale, b.scale)
-    result = adjusted(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
-    return Signature(name, decimals, result)
+    return _of_numbers(name, types, literals, _decimal_rest)
 
 
 function("mod", fails=_remainder_fails)(_mod)

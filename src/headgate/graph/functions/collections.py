@@ -102,20 +102,16 @@ def _array_contains(name: str, types: Types, literals: Literals) -> Signature:
     return Signature(name, (pa.list_(common), common), BOOLEAN, native=is_atomic(common))
 
 
-@function("map_keys")
-def _map_keys(name: str, types: Types, literals: Literals) -> Signature:
+def _of_map(name: str, types: Types, literals: Literals) -> Signature:
     count_arguments(name, types, 1)
     if not pa.types.is_map(types[0]):
-        raise WrongArguments(f"map_keys takes a map, not {sql_name(types[0])}", 0)
-    return Signature(name, types, pa.list_(types[0].key_type), native=False)
+        raise WrongArguments(f"{name} takes a map, not {sql_name(types[0])}", 0)
+    inside = types[0].key_type if name == "map_keys" else types[0].item_type
+    return Signature(name, types, pa.list_(inside), native=False)
 
 
-@function("map_values")
-def _map_values(name: str, types: Types, literals: Literals) -> Signature:
-    count_arguments(name, types, 1)
-    if not pa.types.is_map(types[0]):
-        raise WrongArguments(f"map_values takes a map, not {sql_name(types[0])}", 0)
-    return Signature(name, types, pa.list_(types[0].item_type), native=False)
+function("map_keys")(_of_map)
+function("map_values")(_of_map)
 
 
 @function("array_position")

@@ -7,6 +7,7 @@ import pyarrow as pa
 from headgate.graph.functions.casts import cast_fails, native_cast, zoned_cast
 from headgate.graph.functions.coercion import can_cast, common_type, implicit, is_nested
 from headgate.graph.functions.signature import Literals, Signature, Types, WrongArguments, count_arguments, function
+from headgate.graph.signs import INFIX
 from headgate.graph.types import BOOLEAN, DOUBLE, FLOAT, NULL, STRING, sql_name
 
 
@@ -17,8 +18,8 @@ def _comparable(name: str, type_: pa.DataType) -> None:
 
 def _compare(name: str, types: Types, literals: Literals) -> Signature:
     count_arguments(name, types, 2)
-    common = common_type(types, f"the two sides of {name}")
-    _comparable(name, common)
+    common = common_type(types, f"the two sides of {INFIX[name]}")
+    _comparable(INFIX[name], common)
     return Signature(name, (common, common), BOOLEAN, native=_native_comparison(name, common))
 
 

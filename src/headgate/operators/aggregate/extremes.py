@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from headgate.graph.expressions import Expr
 from headgate.operators.aggregate.grouping import Groups, Reduction, Rounds
-from headgate.operators.keys import ordered, unordered
+from headgate.operators.keys import ordered, ranks, unordered
 
 
 class Extreme:
@@ -44,10 +44,10 @@ class ExtremeBy:
     def __init__(self, inputs: tuple[Expr, ...], how: str) -> None:
         self.inputs = inputs
         self._how = how
-        self.types = (inputs[0].type, ordered(pa.array([], inputs[1].type)).type)
+        self.types = (inputs[0].type, inputs[1].type)
 
     def partial(self, inputs: Sequence[pa.Array], groups: Groups) -> Rounds:
-        return (yield from self._picked(inputs[0], ordered(inputs[1])))
+        return (yield from self._picked(inputs[0], inputs[1]))
 
     def merge(self, state: Sequence[pa.Array], groups: Groups) -> Rounds:
         return (yield from self._picked(state[0], state[1]))
@@ -55,9 +55,8 @@ class ExtremeBy:
     def _picked(self, values: pa.Array, by: pa.Array) -> Rounds:
         # The rank and the place in one integer: the extreme of it names the row, and ties go to the first row.
         size = max(len(by), 1)
-        ranks = pc.rank(by, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
         places = np.arange(len(by))
-        names = ranks * size + (places if self._how == "min" else size - 1 - places)
+        names = ranks(by) * size + (places if self._how == "min" else size - 1 - places)
         (best,) = yield [Reduction(pa.array(names, mask=_nulls(by)), self._how)]
         rest = pc.fill_null(best, 0).to_numpy() % size
         chosen = pa.array(rest if self._how == "min" else size - 1 - rest, mask=_nulls(best))

@@ -39,7 +39,9 @@ def _plain(call: AggregateCall) -> Accumulator:
     if name == "avg":
         return Average(_mean_of(args, call.type), call.type)
     if name in _EXTREMES:
-        return Extreme(args, _EXTREMES[name])
+        # Acero has no order of structs: the extreme is that row's own value, found by its rank.
+        nested = pa.types.is_struct(args[0].type)
+        return ExtremeBy(args * 2, name) if nested else Extreme(args, _EXTREMES[name])
     if name in ("min_by", "max_by"):
         return ExtremeBy(args, name[:3])
     if name in _AT_END:
