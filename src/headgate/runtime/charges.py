@@ -39,7 +39,7 @@ def charges(loop: Loop, memory: Memory, outboxes: Mapping[str, Outbox]) -> dict[
         for query in served:
             found[topology.queries[query].name].waiting += size / len(served)
     for name, outbox in outboxes.items():
-        found[name].waiting += sum(memory.size(held) for held in outbox.waiting)
+        found[name].waiting += sum(memory.size(held) / held.readers for held in outbox.waiting)
     for operator, stage in enumerate(loop.wiring.stages):
         served = topology.serves[operator]
         for query in served:

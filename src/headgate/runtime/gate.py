@@ -11,7 +11,7 @@ class Gate:
     """One lock for queues, view, scheduler and memory, and who runs now. Operators run without the lock.
 
     `running` maps each thread's flow to the unit that it runs and since when; `paused` counts those who want that
-    nothing runs. Threads that have nothing to do wait for `work`, who waits for them for `done`.
+    nothing runs. Threads that have nothing to do wait for `work` (`asleep` counts them), who waits for them for `done`.
     """
 
     def __init__(self) -> None:
@@ -21,6 +21,15 @@ class Gate:
         self.done = Condition(self.lock)
         self.running: dict[int, tuple[int, float]] = {}
         self.paused = 0
+        self.asleep = 0
+
+    def sleep(self, seconds: float) -> bool:
+        """Under the lock: waits for work; False if none came in this time."""
+        self.asleep += 1
+        try:
+            return self.work.wait(seconds)
+        finally:
+            self.asleep -= 1
 
     @contextmanager
     def alone(self) -> Iterator[None]:

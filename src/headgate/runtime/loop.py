@@ -9,20 +9,15 @@ from headgate.operators.batch import Batch
 from headgate.operators.columns import part_of
 from headgate.runtime.flow import Flow
 from headgate.runtime.gate import Gate
-from headgate.runtime.held import OUTBOX, Held
+from headgate.runtime.held import Held
 from headgate.runtime.limits import Limits
 from headgate.runtime.memory import Memory
 from headgate.runtime.outbox import Outbox
+from headgate.runtime.pace import Pace
 from headgate.runtime.queue import EdgeQueue, Mark, Piece
 from headgate.runtime.stage import Stage
 from headgate.runtime.wiring import Wiring
-from headgate.scheduling import Grant, Scheduler, View
-
-FIRST = 4096
-"""The most rows that a unit takes before its cost is known."""
-
-_CALL = 2e-5
-"""What an operator takes for a batch however small (s); the rest of its time grows with the rows."""
+from headgate.scheduling import Scheduler, View
 
 
 class Entry:
@@ -38,63 +33,46 @@ class Entry:
 
 
 class LiveUnit:
-    """A unit at work: its entries, and what its grants have cost."""
+    """A unit at work: its entries, what its grants have cost, and the grant that it has now.
 
-    __slots__ = ("cost", "entries", "grants", "operators", "rows", "seconds", "slowest")
-
-    def __init__(self, entries: Sequence[Entry], operators: int) -> None:
-        self.entries = tuple(entries)
-        self.operators = operators
-        self.cost = 0.0
-        self.grants = 0
-        self.rows = 0
-        self.seconds = 0.0
-        self.slowest = 0.0
-
-    def train(self, seconds: float) -> float:
-        """How many rows fit into a time."""
-        return max(1.0, seconds / self.cost) if self.cost else FIRST
-
-    def measured(self, rows: int, seconds: float) -> None:
-        """Learns the cost of a row, less what a call costs in any case, so that small trains do not look dear."""
-        if rows:
-            cost = max(seconds - _CALL * self.operators, 0.1 * seconds) / rows
-            self.cost = cost if not self.cost else 0.7 * self.cost + 0.3 * cost
-
-
-class Begun:
-    """A grant on its way: what is left of it, the train that it took, and how far that is.
-
-    `left` are the rows that waited when it began, if the policy allows so many: rows that come meanwhile wait.
+    A unit has one grant at a time. Of that one: `left` are the rows that waited when it began, if the policy allows so
+    many (rows that come meanwhile wait); then the train that it took and how far that is.
     """
 
     __slots__ = (
         "began",
         "deadline",
+        "entries",
         "entry",
-        "grant",
+        "grants",
+        "id",
         "last",
         "left",
+        "pace",
         "passed",
         "rows",
+        "seconds",
         "since",
+        "slowest",
+        "taken",
         "taken_at",
         "train",
-        "unit",
     )
 
-    def __init__(self, grant: Grant, unit: LiveUnit, began: float, deadline: float) -> None:
-        self.grant = grant
-        self.unit = unit
-        self.began = self.taken_at = began
-        self.deadline = deadline
-        self.left = min(grant.rows, sum([entry.queue.rows for entry in unit.entries]))
-        self.entry = unit.entries[0]
+    def __init__(self, id: int, entries: Sequence[Entry], operators: int) -> None:
+        self.id = id
+        self.entries = tuple(entries)
+        self.pace = Pace(operators)
+        self.grants = 0
+        self.rows = 0
+        self.seconds = 0.0
+        self.slowest = 0.0
+        self.entry = self.entries[0]
+        self.began = self.deadline = self.taken_at = self.left = self.since = 0.0
         self.train: Sequence[Piece | Mark] = ()
         self.last: Piece | None = None
-        self.since = 0.0
         self.passed = 0
-        self.rows = 0
+        self.taken = 0
 
 
 class Loop:
@@ -189,7 +167,7 @@ class Loop:
                 if empty:
                     self.view.queues.oldest[edge] = since
                 self.scheduler.arrived(edge, empty)
-                if empty:
+                if empty and self._gate.asleep:
                     self._gate.work.notify()
 
     def _put(self, edge: int, held: Held) -> None:
@@ -204,7 +182,8 @@ class Loop:
         if empty:
             state.oldest[edge] = held.arrival.first
             self.scheduler.arrived(edge, True)
-            self._gate.work.notify()
+            if self._gate.asleep:
+                self._gate.work.notify()
         else:
             self.scheduler.arrived(edge, False)
 
@@ -214,11 +193,18 @@ class Loop:
         for item in train:
             if isinstance(item, Piece):
                 item.held.pins += 1
-        had, left = state.rows[edge], queue.waiting
-        self._waiting -= int(had) - left
-        state.rows[edge] = left
-        state.bytes[edge] = state.bytes[edge] * left / had if left else 0.0
-        state.oldest[edge] = queue.oldest
+        had = state.rows[edge]
+        if queue:
+            left = queue.waiting
+            self._waiting -= int(had) - left
+            state.rows[edge] = left
+            state.bytes[edge] *= left / had
+            state.oldest[edge] = queue.oldest
+        else:
+            self._waiting -= int(had)
+            state.rows[edge] = 0
+            state.bytes[edge] = 0.0
+            state.oldest[edge] = inf
         return train
 
     def deliver(self, flow: Flow, since: float) -> None:
@@ -228,101 +214,111 @@ class Loop:
             if not isinstance(item, Batch):
                 self.feed_mark(edges, item, since)
                 continue
-            if edges:
-                held = Held(item, len(edges), stage.cls)
-                memory.admit(held, stage.tracked)
-                for edge in edges:
-                    self._put(edge, held)
+            held = Held(item, len(edges) + len(outboxes), stage.cls)
+            memory.admit(held, stage.tracked)
+            for edge in edges:
+                self._put(edge, held)
             if outboxes:
-                self._publish(item, outboxes)
+                self._publish(held, outboxes)
         flow.emitted.clear()
-        if memory.over:
+        if memory.bytes > memory.limit:
             memory.relieve()
 
-    def _publish(self, batch: Batch, outboxes: Sequence[Outbox]) -> None:
-        now, performance = self._clock(), self.view.performance
+    def _publish(self, held: Held, outboxes: Sequence[Outbox]) -> None:
+        now, performance, arrival = self._clock(), self.view.performance, held.arrival
         for outbox in outboxes:
-            result = Held(outbox.shaped(batch), 1, OUTBOX)
-            self._memory.admit(result, True)
-            outbox.put(result, now)
-            performance.results += result.count
-            performance.delay += now * batch.arrival.count - batch.arrival.total
+            outbox.put(held, now)
+            performance.results += held.count
+            performance.delay += now * arrival.count - arrival.total
 
     # The loop -------------------------------------------------------------------------------------------
 
     def turn(self, flow: Flow, until: float = inf) -> bool:
         """Runs one grant; False if nothing is ready, or all must wait. Called without the lock."""
         with self._lock:
-            begun = None if self._gate.paused else self.begin(flow, until)
-        if begun is None:
+            unit = None if self._gate.paused else self.begin(flow, until)
+        if unit is None:
             return False
-        self.drive(begun, flow, until, _once)
+        self.drive(unit, flow, until, _once)
         return True
 
-    def begin(self, flow: Flow, until: float) -> Begun | None:
+    def begin(self, flow: Flow, until: float) -> LiveUnit | None:
         """Under the lock: asks the scheduler for a grant and takes its first train; None if nothing is ready."""
         now = self._clock()
+        scheduler = self.scheduler
         self._elapse(now)
-        if now >= self.scheduler.due:
+        if now >= scheduler.due:
             self._refresh(now)
-        grant = self.scheduler.next(now)
-        self.prepare()
+        grant = scheduler.next(now)
+        if scheduler.units is not self._linked:
+            self.prepare()
         if grant is None:
             return None
-        self._gate.running[id(flow)] = (grant.unit, now)
-        begun = Begun(grant, self.units[grant.unit], now, min(now + min(grant.seconds, self._limits.grant), until))
-        self._take_train(begun, now)
-        if self._waiting:
+        number, rows, seconds = grant
+        self._gate.running[id(flow)] = (number, now)
+        unit = self.units[number]
+        unit.began = now
+        unit.deadline = min(now + min(seconds, self._limits.grant), until)
+        waiting = 0
+        for entry in unit.entries:
+            waiting += entry.queue.rows
+        unit.left = rows if rows < waiting else waiting
+        unit.taken = 0
+        self._take_train(unit, now)
+        if self._waiting and self._gate.asleep:
             # There may be more to do: each who gets work wakes one more.
             self._gate.work.notify()
-        return begun
+        return unit
 
-    def drive(self, begun: Begun, flow: Flow, until: float, may: Callable[[], bool]) -> None:
+    def drive(self, unit: LiveUnit, flow: Flow, until: float, may: Callable[[], bool]) -> None:
         """Runs a grant that was begun, and others after it while there are any and `may` says so.
 
         Called without the lock, which is taken once a train: to deliver, to decide and to take the next.
         """
         while True:
-            self._pass(begun, flow)
+            self._pass(unit, flow)
             with self._lock:
-                if self._goes_on(begun, flow):
+                if self._goes_on(unit, flow):
                     continue
                 if flow.errors or self._gate.paused or not may():
                     return
                 following = self.begin(flow, until)
                 if following is None:
                     return
-                begun = following
+                unit = following
 
-    def _take_train(self, begun: Begun, now: float) -> None:
+    def _take_train(self, unit: LiveUnit, now: float) -> None:
         """Takes the next train from the unit's queues, the oldest first."""
-        unit = begun.unit
-        entry = begun.entry = unit.entries[0] if len(unit.entries) == 1 else min(unit.entries, key=_age)
-        begun.train = self._take(entry, min(begun.left, unit.train(begun.deadline - now)))
-        begun.taken_at = now
+        entries, rows = unit.entries, unit.left
+        entry = unit.entry = entries[0] if len(entries) == 1 else min(entries, key=_age)
+        if rows > unit.pace.small:
+            rows = min(rows, unit.pace.train(unit.deadline - now))
+        unit.train = self._take(entry, rows)
+        unit.taken_at = now
 
-    def _goes_on(self, begun: Begun, flow: Flow) -> bool:
+    def _goes_on(self, unit: LiveUnit, flow: Flow) -> bool:
         """Under the lock: a train is through. Takes the next one of the grant, or ends the grant."""
-        self._through(begun.last, flow, begun.since)
+        self._through(unit.last, flow, unit.since)
         now = self._clock()
-        rows = begun.passed
-        begun.rows += rows
-        begun.left -= rows
-        begun.unit.measured(rows, now - begun.taken_at)
-        if begun.left > 0 and now < begun.deadline:
-            self._take_train(begun, now)
-            if begun.train:
+        rows = unit.passed
+        if rows:
+            unit.taken += rows
+            unit.left -= rows
+            unit.pace.learn(rows, now - unit.taken_at)
+        if unit.left > 0 and now < unit.deadline:
+            self._take_train(unit, now)
+            if unit.train:
                 return True
-        self._finish(begun, flow, now)
+        self._finish(unit, flow, now)
         return False
 
-    def _pass(self, begun: Begun, flow: Flow) -> None:
+    def _pass(self, unit: LiveUnit, flow: Flow) -> None:
         """Takes a train through the unit; what comes out of each batch but the last is delivered on the way."""
-        stage, port = begun.entry.stage, begun.entry.port
+        stage, port = unit.entry.stage, unit.entry.port
         since = 0.0
         rows = 0
         done: Piece | None = None
-        for item in begun.train:
+        for item in unit.train:
             if isinstance(item, Mark):
                 since = item.since
                 flow.run(stage, port, item.watermark, 0)
@@ -334,7 +330,7 @@ class Loop:
             size = item.stop - item.start
             flow.run(stage, port, self._batch(item, size), size)
             rows += size
-        begun.last, begun.since, begun.passed = done, since, rows
+        unit.last, unit.since, unit.passed = done, since, rows
 
     def _batch(self, piece: Piece, size: int) -> Batch:
         """The rows of a piece, brought back if they were spilled."""
@@ -359,15 +355,16 @@ class Loop:
                 self._memory.grown(held)
         self.deliver(flow, since)
 
-    def _finish(self, begun: Begun, flow: Flow, now: float) -> None:
-        unit, elapsed = begun.unit, now - begun.began
+    def _finish(self, unit: LiveUnit, flow: Flow, now: float) -> None:
+        elapsed = now - unit.began
         unit.grants += 1
-        unit.rows += begun.rows
+        unit.rows += unit.taken
         unit.seconds += elapsed
-        unit.slowest = max(unit.slowest, elapsed)
+        if elapsed > unit.slowest:
+            unit.slowest = elapsed
         self.grants += 1
         self.seconds += elapsed
-        self.scheduler.finished(begun.grant.unit, now, elapsed, begun.rows, flow.rows_out)
+        self.scheduler.finished(unit.id, now, elapsed, unit.taken, flow.rows_out)
         flow.rows_out = 0
         self._gate.leave(id(flow))
 
@@ -413,6 +410,7 @@ class Loop:
         edges = topology.edges
         self.units = [
             LiveUnit(
+                unit.id,
                 [Entry(e, queues[e], stages[edges[e].consumer], edges[e].port) for e in unit.entries],
                 len(unit.operators),
             )

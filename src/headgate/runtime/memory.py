@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from itertools import islice
+from math import inf
 from threading import Lock
 
 import pyarrow as pa
@@ -40,6 +41,8 @@ class Memory:
 
     def __init__(self, store: Callable[[], Store], mark: int | None, lock: Lock) -> None:
         self.mark = mark
+        self.limit = inf if mark is None else mark
+        """The mark as a number: past it, `relieve`."""
         self.bytes = 0
         self.peak = 0
         self.spilled_bytes = 0
@@ -72,7 +75,17 @@ class Memory:
         self._orders += 1
         held.order = self._orders
         held.tracked = tracked
-        self._count(held)
+        if tracked:
+            self._count(held)
+            return
+        # As `_count` does; this is the hot path.
+        rows = held.rows
+        assert rows is not None
+        held.bytes = held.size = size = int(rows.get_total_buffer_size())
+        self.bytes += size
+        if self.bytes > self.peak:
+            self.peak = self.bytes
+        self._resident[self._orders] = held
 
     def adopt(self, held: Held) -> None:
         """Takes over a batch whose rows are in a part of the store."""
@@ -149,11 +162,6 @@ class Memory:
         del self._resident[held.order]
 
     # Spilling -----------------------------------------------------------------------------------------
-
-    @property
-    def over(self) -> bool:
-        """Whether the mark is passed."""
-        return self.mark is not None and self.bytes > self.mark
 
     def relieve(self) -> None:
         """If the mark is passed, spills the coldest batches until memory is below it again.

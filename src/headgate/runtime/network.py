@@ -162,7 +162,7 @@ class Network:
             held, outbox.waiting = outbox.waiting, []
             taken: list[Result] = []
             for each in held:
-                taken.append(Result(self._memory.rows(each), each.arrival))
+                taken.append(outbox.result(self._memory.rows(each), each.arrival))
                 self._memory.release(each)
             if query not in self._graph.queries:
                 del self._outboxes[query]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headgate.graph.queries import Query
-from headgate.operators.batch import Arrival, Batch
+from headgate.operators.batch import Arrival
 from headgate.operators.columns import record
 from headgate.operators.runner import newest_rows
 from headgate.runtime.held import Held
@@ -39,7 +39,9 @@ def settled(query: Query, results: Sequence[Result]) -> pa.Table:
 
 
 class Outbox:
-    """Holds the results of a query that wait for the sink. Used under the network's lock."""
+    """Holds the results of a query that wait for the sink, as its last operator made them: one held copy, whoever else
+    reads it. Used under the network's lock.
+    """
 
     def __init__(self, query: Query) -> None:
         self.query = query
@@ -49,11 +51,10 @@ class Outbox:
         plan = query.plan.schema.names
         self._names = (*query.schema.names, *(plan[query.visible :] if query.mode == "update" else ()))
 
-    def shaped(self, batch: Batch) -> Batch:
-        """The columns that a sink gets, under the names that the query gives them."""
-        rows = batch.rows
+    def result(self, rows: pa.RecordBatch, arrival: Arrival) -> Result:
+        """What a sink gets of a batch that waited here: its columns, under the names that the query gives them."""
         arrays = [rows.column(index) for index in range(len(self._names))]
-        return Batch(record(arrays, self._names, rows.num_rows), batch.arrival, batch.watermark)
+        return Result(record(arrays, self._names, rows.num_rows), arrival)
 
     def put(self, held: Held, now: float) -> None:
         """Adds results."""

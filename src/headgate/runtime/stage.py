@@ -81,7 +81,8 @@ class Stage:
         keeps = any(not consumer.stateless for consumer, _ in direct)
         self.settles = keeps or bool(queued) or bool(self.outboxes)
         # What is newly made and read by operators that make their rows anew shares memory with nothing else.
-        self.tracked = bool(self.outboxes) or any(stage.kind not in _FRESH for stage in (self, *readers))
+        others = [*readers, *(consumer for consumer, _ in direct)] if self.outboxes else readers
+        self.tracked = any(stage.kind not in _FRESH for stage in (self, *others))
         if not self.stateless:
             self.passes = None
             return

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from headgate.graph.operators import Operator
 from headgate.graph.shared import SharedGraph
 from headgate.operators.contract import LiveOperator
+from headgate.runtime.held import OUTBOX
 from headgate.runtime.outbox import Outbox
 from headgate.runtime.queue import EdgeQueue
 from headgate.runtime.stage import Stage
@@ -60,5 +61,5 @@ class Wiring:
             direct = tuple((stages[edge.consumer], edge.port) for edge in outs if edge.id not in cut.queued)
             queued = tuple(edge.id for edge in outs if edge.id in cut.queued)
             readers = [stages[topology.edges[e].consumer] for e in queued]
-            highest = min((topology.operator_class[stage.id] for stage in readers), default=0)
+            highest = min((topology.operator_class[stage.id] for stage in readers), default=OUTBOX)
             stages[operator].link(direct, queued, readers, highest)

@@ -101,7 +101,7 @@ class Workers:
                         if not gate.paused:
                             self._working = False
                         gate.done.notify_all()
-                    if not gate.work.wait(LINGER):
+                    if not gate.sleep(LINGER):
                         self._end(flow)
                         return
                     continue

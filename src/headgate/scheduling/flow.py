@@ -27,11 +27,15 @@ def downstream(view: View) -> tuple[list[float], list[float]]:
     topology, stats = view.topology, view.statistics
     cost = [0.0] * len(topology.operators)
     results = [0.0] * len(topology.operators)
+    own, selectivity, consumers = stats.cost, stats.selectivity, topology.consumers
     for o in reversed(topology.order):
-        below = topology.consumers(o)
-        share = stats.selectivity[o]
-        cost[o] = stats.cost[o] + share * sum(cost[k] for k in below)
-        results[o] = share * (len(topology.results[o]) + sum(results[k] for k in below))
+        dear, made = 0.0, float(len(topology.results[o]))
+        for k in consumers(o):
+            dear += cost[k]
+            made += results[k]
+        share = selectivity[o]
+        cost[o] = own[o] + share * dear
+        results[o] = share * made
     return cost, results
 
 

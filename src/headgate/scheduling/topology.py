@@ -65,6 +65,8 @@ class Topology:
     results: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
     classes: tuple[QueryClass, ...] = field(init=False, repr=False)
     operator_class: tuple[int, ...] = field(init=False, repr=False)
+    _consumers: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
+    _producers: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         count = len(self.operators)
@@ -85,6 +87,10 @@ class Topology:
         put(self, "outputs", tuple(map(tuple, outputs)))
         put(self, "stream_edges", {name: tuple(ids) for name, ids in streams.items()})
         put(self, "results", tuple(map(tuple, results)))
+        edges = self.edges
+        put(self, "_consumers", tuple(tuple(edges[e].consumer for e in ids) for ids in outputs))
+        fed = ((edges[e].producer for e in ids) for ids in inputs)
+        put(self, "_producers", tuple(tuple(p for p in each if p is not None) for each in fed))
         put(self, "order", self._sorted())
         put(self, "serves", self._served())
         classes = sorted({query.cls for query in self.queries}, key=lambda c: (-c.priority, c.name))
@@ -157,10 +163,10 @@ class Topology:
         return self.stream_edges[found.stream or ""]
 
     def consumers(self, operator: int) -> tuple[int, ...]:
-        return tuple(self.edges[e].consumer for e in self.outputs[operator])
+        return self._consumers[operator]
 
     def producers(self, operator: int) -> tuple[int, ...]:
-        return tuple(p for e in self.inputs[operator] if (p := self.edges[e].producer) is not None)
+        return self._producers[operator]
 
     def _sorted(self) -> tuple[int, ...]:
         waiting = [sum(self.edges[e].producer is not None for e in ids) for ids in self.inputs]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from math import inf
 from typing import ClassVar
 
-from headgate.scheduling.cut import Cut, Unit, Units
+from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.flow import downstream
 from headgate.scheduling.policy import Policy, Selector, Train
 from headgate.scheduling.ranked import RankSelector
@@ -40,11 +41,13 @@ class HighestRate(Train, Policy):
     def ranks(self, view: View, units: Units) -> Sequence[float]:
         cost, results = downstream(view)
         ranks = [r / c for r, c in zip(results, cost, strict=True)]
-        return [self._best(view, unit, ranks) for unit in units.units]
+        return self._of_units(view, units, ranks)
 
     @staticmethod
-    def _best(view: View, unit: Unit, ranks: Sequence[float]) -> float:
-        return max(ranks[view.topology.edges[e].consumer] for e in unit.entries)
+    def _of_units(view: View, units: Units, ranks: Sequence[float]) -> Sequence[float]:
+        """A unit has the best rank among the operators that its entries lead to."""
+        edges = view.topology.edges
+        return [max([ranks[edges[e].consumer] for e in unit.entries]) for unit in units.units]
 
 
 @register("highest-normalized-rate")
@@ -65,25 +68,30 @@ class HighestNormalizedRate(HighestRate):
         for o in topology.order:
             before[o] = min((before[p] + stats.cost[p] for p in topology.producers(o)), default=0.0)
         ranks = [0.0] * len(topology.operators)
+        place = {o: i for i, o in enumerate(topology.order)}
         for o in topology.order:
-            ranks[o] = self._normalized(view, o, before[o]) / cost[o]
-        return [self._best(view, unit, ranks) for unit in units.units]
+            ranks[o] = self._normalized(view, o, before[o], place) / cost[o]
+        return self._of_units(view, units, ranks)
 
     @staticmethod
-    def _normalized(view: View, start: int, before: float) -> float:
+    def _normalized(view: View, start: int, before: float, place: Mapping[int, int]) -> float:
         """Results per row at `start`, each divided by the ideal time from the leaf through `start`."""
         topology, stats = view.topology, view.statistics
         rows = {start: 1.0}
         time = {start: before}
         total = 0.0
-        place = {o: i for i, o in enumerate(topology.order)}
-        for o in topology.order[place[start] :]:
-            if o not in rows:
-                continue
+        # What lies below it, each after all that feed it.
+        found = {start}
+        below = [(place[start], start)]
+        while below:
+            _, o = heappop(below)
             ideal = time[o] + stats.cost[o]
             made = rows[o] * stats.selectivity[o]
             total += made * len(topology.results[o]) / ideal
             for k in topology.consumers(o):
                 rows[k] = rows.get(k, 0.0) + made
                 time[k] = min(time.get(k, inf), ideal)
+                if k not in found:
+                    found.add(k)
+                    heappush(below, (place[k], k))
         return total
