@@ -185,6 +185,7 @@ class Engine:
             if name not in self._catalog.queries:
                 raise EngineError(f"there is no query {name}")
             self._catalog.drop_query(name)
+            self._totals.failed.pop(name, None)
             self._changed()
 
     @property
@@ -340,16 +341,20 @@ class Engine:
             spark = self.spark
             spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
             checkpoint = Checkpoint(self._folder)
+            checkpoint.probe()
             run = checkpoint.identity()
             self._tables = {name: _loaded(spark, table) for name, table in dict(self._catalog.tables).items()}
-            self._publisher = Publisher(checkpoint, run, spark, self._put_aside, self._published)
+            self._publisher = Publisher(
+                checkpoint, run, spark, self._put_aside, self._published, kept=not self._temporary
+            )
             self._epochs = Epochs(spark, checkpoint, run, self._planned, self._committed, self._budget)
             self.resumption = _resumption(self._epochs, self.queries)
             self._lanes = Lanes(spark, checkpoint, self._frames, self._epochs.lane)
             for query in self.queries.values():
                 self._open_sinks(query)
             self._publisher.again(self.queries)
-            self._totals = _Totals(started=time.monotonic())
+            failed = self._epochs.failed(self.queries.values())
+            self._totals = _Totals(started=time.monotonic(), failed={name: str(f) for name, f in failed.items()})
             self._changed()
 
     def _open_sinks(self, query: Query) -> None:

@@ -49,7 +49,7 @@ class Analyzer:
             rows.where(f"({sql}) IS NOT NULL").schema  # noqa: B018
             found = rows.selectExpr(sql).schema
         except PySparkException as error:
-            raise AnalysisError(_first_line(error)) from error
+            raise AnalysisError(first_line(error)) from error
         finally:
             log.disabled = before
         if len(found) != 1:
@@ -66,7 +66,7 @@ def _session() -> Any:
     return local_session("headgate-analysis")
 
 
-def _first_line(error: Any) -> str:
+def first_line(error: Any) -> str:
     """Spark's message without the echo of the statement and the stack."""
     lines = (line.strip() for line in str(error).splitlines())
     first = next((line for line in lines if line), type(error).__name__)

@@ -197,6 +197,11 @@ class Checkpoint:
             self.write("identity", known.encode())
         return known
 
+    def probe(self) -> None:
+        """CheckpointError if nothing can be written, so that it is told before anything begins."""
+        self.write("probe", b"headgate")
+        self.files.delete_file(f"{self.root}/probe")
+
     def published(self) -> int:
         """The last epoch whose results all sinks have; -1 if none."""
         names = self._names("published", "")

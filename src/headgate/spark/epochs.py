@@ -6,15 +6,20 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
+from headgate.graph.queries import Query
 from headgate.operators.batch import Arrival
-from headgate.spark.checkpoint import Checkpoint, Commit, Place
+from headgate.runtime.quarantine import Failure
+from headgate.runtime.wiring import key_of
+from headgate.spark.blame import Blame, Guilt
+from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit, Place
 from headgate.spark.plan import Plan
+from headgate.spark.prefilter import Prefilter
 from headgate.spark.worker import ANSWER_DDL, Task, work
 
 _METRICS_EVERY = 0.5
@@ -65,6 +70,9 @@ class Epochs:
         self._reported = 0.0
         self._since_clean = 0
         self._closed = False
+        self._blame = Blame()
+        self._prefilter = Prefilter()
+        self._left: tuple[Plan, object, tuple[Query, ...]] | None = None
         newest = checkpoint.newest()
         self.commit = newest or Commit(-1)
         self.waiting = 0
@@ -73,8 +81,15 @@ class Epochs:
         """An epoch for a lane's micro-batch, unless it has been committed already."""
         arrived = time.time()
         with self._lock:
-            if self.commit.lanes.get(lane, -1) >= batch:
+            done = self.commit.lanes.get(lane, -1)
+            if done >= batch:
                 return
+            if batch > done + 1:
+                raise CheckpointError(
+                    f"checkpoint {self._checkpoint.uri}: the rows of batch {done + 1} of lane {lane} are in no commit,"
+                    f" and Spark goes on with batch {batch}; restore the newest file of commits/ from a copy, or give a"
+                    " new checkpoint folder to start over from the sources"
+                )
             self._one(frame, (lane, packing, batch), arrived, False)
 
     def close(self) -> None:
@@ -98,6 +113,7 @@ class Epochs:
             raise EpochsClosed("the engine is stopping; this batch is read again when it starts")
         plan, name = self._planned()
         number = self.commit.epoch + 1
+        packing = None if of is None else of[1]
         detailed = finish or time.monotonic() - self._reported >= _METRICS_EVERY
         task = Task(
             run=self._run,
@@ -106,15 +122,14 @@ class Epochs:
             attempt=uuid.uuid4().hex[:8],
             after=self.commit.epoch,
             plan=name,
-            packing=None if of is None else of[1],
+            packing=packing,
             arrived=arrived,
             budget=None if finish else self._budget,
             finish=finish,
             detailed=detailed,
         )
         began = time.perf_counter()
-        rows = self._spark.range(1) if frame is None else frame
-        answer = rows.coalesce(1).mapInArrow(work(task), ANSWER_DDL).collect()
+        answer = _job(self._spark.range(1), task) if packing is None else self._over(frame, packing, plan, task)
         job = time.perf_counter() - began
         state: dict[str, Any] = {}
         report: dict[str, Any] = {}
@@ -154,9 +169,58 @@ class Epochs:
             self._since_clean = 0
             self._checkpoint.clean()
 
+    def _over(self, frame: Any, packing: str, plan: Plan, task: Task) -> list[Any]:
+        """The job over a micro-batch. If Catalyst raises, the queries that made it do so fail, and the same rows are
+        taken again for all others; each time another expression is known, so that it comes to an end."""
+        layout = plan.packings[packing]
+        while True:
+            queries = self._running(plan, task.guilty)
+            rows = self._prefilter.filter(frame, layout, queries)
+            try:
+                return _job(self._blame.complete(rows, layout, queries), task)
+            except Exception as error:
+                found = self._blame.accuse(rows, layout, queries) if _of_catalyst(error) else None
+                if found is None:
+                    raise
+                task = replace(task, attempt=uuid.uuid4().hex[:8], guilty=(*task.guilty, *found))
+
+    def failed(self, queries: Iterable[Query]) -> dict[str, Failure]:
+        """Those of the queries that have failed up to the last commit; one that was written anew has not."""
+        found: dict[str, Failure] = {}
+        known = {query.name: query for query in queries}
+        for state in self.commit.manifests[0]["failures"] if self.commit.manifests else ():
+            failure = Failure(**state)
+            if failure.query in known and key_of(known[failure.query].plan) == failure.plan:
+                found[failure.query] = failure
+        return found
+
+    def _running(self, plan: Plan, guilty: tuple[Guilt, ...]) -> tuple[Query, ...]:
+        """The queries that have not failed; the same object as long as they are the same."""
+        failed = self.failed(plan.queries)
+        gone = {guilt.query for guilt in guilty}
+        if not failed and not gone:
+            return plan.queries
+        key = (tuple(failed), gone)
+        if self._left is None or self._left[0] is not plan or self._left[1] != key:
+            left = [q for q in plan.queries if q.name not in gone and q.name not in failed]
+            self._left = (plan, key, tuple(left))
+        return self._left[2]
+
     def _planned(self) -> tuple[Plan, str]:
         """The plan of the next epoch, where the workers find it."""
         plan = self._plan()
         if self._saved is None or self._saved[0] is not plan:
             self._saved = (plan, plan.save(self._checkpoint))
         return self._saved
+
+
+def _job(frame: Any, task: Task) -> list[Any]:
+    rows: list[Any] = frame.coalesce(1).mapInArrow(work(task), ANSWER_DDL).collect()
+    return rows
+
+
+def _of_catalyst(error: Exception) -> bool:
+    """Whether Spark's own evaluation may have raised, rather than the worker."""
+    from pyspark.errors import PySparkException, PythonException
+
+    return isinstance(error, PySparkException) and not isinstance(error, PythonException)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from headgate.graph.queries import Query, Stream
 from headgate.graph.types import Schema
-from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.checkpoint import Checkpoint, CheckpointError
 from headgate.spark.lane import Lane
 from headgate.spark.needs import Needs, needs
 from headgate.spark.packing import Packing
@@ -21,6 +22,7 @@ from headgate.spark.sources import Rows, alike, open_streams
 
 _RETRIES = 5
 _CALM = 60.0
+_UNWRITABLE = ("No space left on device", "Read-only file system", "Disk quota exceeded")
 
 
 class LaneError(RuntimeError):
@@ -130,7 +132,7 @@ class Lanes:
                     break
                 tries += 1
                 if tries > _RETRIES or not _passing(error):
-                    self._failed = _cause(error)
+                    self._failed = _cause(error, self._checkpoint.uri)
                     return
                 with self._lock:
                     self._stale.add(path.name)
@@ -158,7 +160,7 @@ class Lanes:
                     tries = 0
                 tries, last = tries + 1, time.monotonic()
                 if tries > _RETRIES or not _passing(error):
-                    self._failed = _cause(error)
+                    self._failed = _cause(error, self._checkpoint.uri)
                     return
                 with self._lock:
                     self._stale.add(path.name)
@@ -192,7 +194,11 @@ class Lanes:
         flaws = {
             name: flaw for group in self._groups(path) for name in group if (flaw := self._open(group).flaw) is not None
         }
-        path.packing = Packing({n: _columns(self._streams[n], path.carried[n]) for n in path.streams}, flaws)
+        path.packing = Packing(
+            {name: _columns(self._streams[name], path.carried[name]) for name in path.streams},
+            flaws,
+            {name: _computed(path.carried[name]) for name in path.streams},
+        )
         self._stale.add(path.name)
 
     def _groups(self, path: _Path) -> list[list[str]]:
@@ -240,15 +246,18 @@ class Lanes:
 
 
 def _columns(stream: Stream, carried: Needs) -> list[tuple[str, pa.DataType, str | None]]:
-    """A stream's columns as the worker sees them: the declared ones (those that nobody reads stay behind), then
-    what Catalyst computes."""
+    """The declared columns of a stream; those that nobody reads stay behind."""
     schema: Schema = stream.schema
     columns: list[tuple[str, pa.DataType, str | None]] = []
     for place, column in enumerate(schema.fields):
         quoted = f"`{column.name.replace('`', '``')}`"
         columns.append((column.name, column.type, quoted if place in carried.columns else None))
-    columns += [(key, foreign.type, foreign.sql) for key, foreign in sorted(carried.foreign.items())]
     return columns
+
+
+def _computed(carried: Needs) -> list[tuple[str, pa.DataType, str]]:
+    """What Catalyst computes of a stream's rows."""
+    return [(key, foreign.type, foreign.sql) for key, foreign in sorted(carried.foreign.items())]
 
 
 def _noted(checkpoint: Checkpoint) -> dict[str, list[str]]:
@@ -263,8 +272,22 @@ def _passing(error: Exception) -> bool:
     return any(sign in text for sign in signs) and "CheckpointError" not in text
 
 
-def _cause(error: Exception) -> Exception:
+def _cause(error: Exception, checkpoint: str) -> Exception:
     """The error in one line: what was raised in the epoch rather than how Spark wraps it."""
-    lines = [line.strip() for line in str(error).splitlines()]
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines()]
     told = [line for line in lines if line.startswith("headgate.") and "Error: " in line]
-    return LaneError(told[-1].partition("Error: ")[2] if told else lines[0])
+    if told:
+        kind, _, said = told[-1].partition("Error: ")
+        return CheckpointError(said) if kind.endswith(".Checkpoint") else LaneError(said)
+    for sign in _UNWRITABLE:
+        if sign in text:
+            return CheckpointError(
+                f"checkpoint {checkpoint}: Spark cannot write its log of the lane: {sign}; nothing is lost: start again"
+                " when the folder can be written"
+            )
+    # What Python raised last in the epoch, if it was there; the rest of its traceback tells users nothing.
+    found = re.findall(r"(?m)^(?:: )?[\w.$]+(?:Error|Exception): (.+)$", text.partition("=== Streaming Query ===")[0])
+    raised = [line for line in found if not line.startswith("An error occurred while calling")]
+    said = raised[-1] if raised else re.sub(r"^\[STREAM_FAILED\].*? terminated with exception: ", "", lines[0])
+    return LaneError(re.split(r"\.? SQLSTATE:", said)[0])

@@ -53,7 +53,7 @@ def _ask(node: Operator, wanted: set[int], found: dict[str, Needs]) -> None:
         if node.time is not None:
             mine.columns.add(node.time)
         return
-    exprs = list(_reads(node))
+    exprs = list(reads(node))
     for stream in _sources_by_selection(node):
         mine = found.setdefault(stream, Needs())
         for expr in exprs:
@@ -85,7 +85,7 @@ def _ask(node: Operator, wanted: set[int], found: dict[str, Needs]) -> None:
         _ask(node.inputs[0], _columns(exprs) | {c for c in wanted if c < width}, found)
 
 
-def _reads(node: Operator) -> Iterable[Expr]:
+def reads(node: Operator) -> Iterable[Expr]:
     """The expressions of an operator over its (first) input."""
     if isinstance(node, Select):
         return node.predicates

@@ -7,7 +7,8 @@ of the same shape need 4 columns, whatever their names are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -34,12 +35,15 @@ class Packing:
     `columns` maps a stream to its columns: (name in the worker, type, Spark SQL that computes it); a column without
     SQL is not carried, and is nothing but nulls in the worker, which take no memory.
     `flaws` maps a stream to the Spark SQL that is not null for a malformed row and says what is wrong with it.
+    `computed` maps a stream to what Catalyst computes from its columns when an epoch begins: (name in the worker, type,
+    Spark SQL over the names of its columns, in backquotes). These have slots of their own, behind the others.
     """
 
     def __init__(
         self,
         columns: Mapping[str, Sequence[tuple[str, pa.DataType, str | None]]],
         flaws: Mapping[str, str] | None = None,
+        computed: Mapping[str, Sequence[tuple[str, pa.DataType, str]]] | None = None,
     ) -> None:
         self.streams = tuple(columns)
         self._flaws = dict(flaws or {})
@@ -73,6 +77,63 @@ class Packing:
                 self._sql[stream][index] = sql
             self._places[stream] = places
             self._names[stream] = [name for name, _, _ in parts]
+
+        self._computed: dict[str, dict[str, tuple[str, str]]] = {}
+        extra: dict[str, Slot] = {}
+        for stream, wanted in (computed or {}).items():
+            used = {}
+            self._computed[stream] = {}
+            for name, type_, sql in wanted:
+                used[type_] = used.get(type_, -1) + 1
+                slot = extra.setdefault(f"{type_} {used[type_]}", Slot(f"c{len(extra)}", type_))
+                self._computed[stream][name] = (slot.name, _over_slots(sql, lambda n, s=stream: self.slot(s, n)))
+        self.extra = tuple(extra.values())
+        order = {slot.name: len(self.slots) + number for number, slot in enumerate(self.extra)}
+        for stream, found in self._computed.items():
+            self._names[stream] += list(found)
+            self._places[stream] += [order[slot] for slot, _ in found.values()]
+
+    def slot(self, stream: str, name: str) -> str | None:
+        """The column of the packed table that carries a stream's column; None if none does."""
+        if stream not in self._names or name not in self._names[stream]:
+            return None
+        index = self._places[stream][self._names[stream].index(name)]
+        return None if index is None or index >= len(self.slots) else self.slots[index].name
+
+    def names(self, stream: str) -> list[str]:
+        """A stream's columns as the worker sees them."""
+        return list(self._names[stream])
+
+    def text(self, stream: str, name: str) -> str | None:
+        """Spark SQL over the slots for a computed column of a stream; None if there is none of this name."""
+        found = self._computed.get(stream, {}).get(name)
+        return None if found is None else found[1]
+
+    def complete(self, conditions: Mapping[tuple[str, str], str]) -> list[str] | None:
+        """The `selectExpr` that adds the computed columns to the packed table; None if there are none. Each is computed
+        where its condition (by stream and name) is true, and null elsewhere.
+
+        >>> packing = Packing({"a": [("x", pa.int32(), "`x`")]}, computed={"a": [("y", pa.int32(), "`x` * 2")]})
+        >>> packing.complete({("a", "y"): "stream = 0"})
+        ['stream', 't0_0', 'CAST(CASE WHEN stream = 0 THEN t0_0 * 2 END AS INT) AS c0']
+        """
+        if not self.extra:
+            return None
+        cases: dict[str, str] = {}
+        for stream, found in self._computed.items():
+            for name, (slot, sql) in found.items():
+                if (stream, name) in conditions:
+                    cases[slot] = f"{cases.get(slot, '')} WHEN {conditions[stream, name]} THEN {sql}"
+        chosen = [TAG, *(slot.name for slot in self.slots)]
+        for slot in self.extra:
+            value = f"CASE{cases[slot.name]} END" if slot.name in cases else "NULL"
+            chosen.append(f"CAST({value} AS {sql_name(slot.type)}) AS {slot.name}")
+        return [*chosen, FLAW] if self._flaws else chosen
+
+    @property
+    def flawed(self) -> bool:
+        """Whether the last column tells malformed rows apart."""
+        return bool(self._flaws)
 
     def select(self, stream: str, tag: str | None = None) -> list[str]:
         """The `selectExpr` that lays a stream's rows into the slots. `tag` is Spark SQL for the number of the stream
@@ -109,5 +170,19 @@ class Packing:
 
     def _typed(self, packed: pa.RecordBatch, index: int) -> pa.Array:
         """A slot's values under its own type: Spark labels instants with the session's time zone, ours are in UTC."""
-        column, wanted = packed.column(index + 1), self.slots[index].type
+        column, wanted = packed.column(index + 1), (self.slots + self.extra)[index].type
         return column if column.type == wanted else column.cast(wanted)
+
+
+def _over_slots(sql: str, slot: Callable[[str], str | None]) -> str:
+    """An expression with the names of columns replaced; texts and members of structs stay.
+
+    >>> _over_slots("concat(`a`, '`a`', `s`.`a`)", {"a": "t0", "s": "t1"}.get)
+    "concat(t0, '`a`', t1.`a`)"
+    """
+
+    def place(found: re.Match[str]) -> str:
+        token = found[0]
+        return token if token[0] in "'." else slot(token[1:-1].replace("``", "`")) or token
+
+    return re.sub(r"'(?:\\.|''|[^'\\])*'|\.?`(?:``|[^`])*`", place, sql)

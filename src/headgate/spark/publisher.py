@@ -21,7 +21,7 @@ class Publisher:
     `dead` gets malformed rows, `done` every epoch that is published. Without `threaded`, `put` does it all itself.
 
     A sink that refuses stops the publishing, not the epochs: the results stay in the outbox, `failure` tells why, and
-    a restart publishes them.
+    a restart publishes them if the checkpoint is `kept`.
     """
 
     def __init__(
@@ -32,12 +32,14 @@ class Publisher:
         dead: Callable[[int, pa.Table], None],
         done: Callable[[int], None],
         threaded: bool = True,
+        kept: bool = True,
     ) -> None:
         self._checkpoint = checkpoint
         self._run = run
         self._spark = spark
         self._dead = dead
         self._done = done
+        self._then = "; its results are in the checkpoint and are published at the next start" if kept else ""
         self._writers: dict[str, tuple[Query, list[Writer]]] = {}
         self._queue: queue.SimpleQueue[tuple[int, tuple[tuple[str, pa.Table], ...]] | None] = queue.SimpleQueue()
         self.failure: SinkError | None = None
@@ -84,9 +86,10 @@ class Publisher:
             try:
                 self._all(epoch, results)
             except SinkError as error:
-                self.failure = error
+                self.failure = SinkError(f"{error}{self._then}")
             except Exception as error:
-                self.failure = SinkError(f"epoch {epoch} could not be published: {type(error).__name__}: {error}")
+                told = f"epoch {epoch} could not be published: {type(error).__name__}: {error}{self._then}"
+                self.failure = SinkError(told)
 
     def _all(self, epoch: int, results: tuple[tuple[str, pa.Table], ...]) -> None:
         for name, table in results:

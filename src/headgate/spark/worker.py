@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from headgate.graph.shared import SharedGraph
 from headgate.operators.settings import Settings
 from headgate.runtime.network import Network
+from headgate.spark.blame import Guilt
 from headgate.spark.checkpoint import Bundle, Checkpoint, Commit
 from headgate.spark.packing import Packing
 from headgate.spark.parts import CheckpointStore
@@ -50,6 +51,8 @@ class Task:
     detailed: bool = True
     """Whether the answer has the metrics, which take a while to gather and to send."""
     replica: int = 0
+    guilty: tuple[Guilt, ...] = ()
+    """Queries for which Catalyst raised on these rows: they fail."""
 
 
 @dataclass
@@ -85,6 +88,9 @@ def _epoch(task: Task, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
     live.store.begin(task.epoch, task.attempt)
     # Until this epoch is committed the network is ahead of the checkpoint; if the job fails it must not be used.
     _live.pop(task.replica, None)
+    before = set(live.network.failures)
+    for guilt in task.guilty:
+        live.network.quarantine(guilt.query, guilt.operator, guilt.detail, guilt.error)
     if task.packing is None:
         for _ in batches:
             pass
@@ -107,7 +113,7 @@ def _epoch(task: Task, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
                 {
                     "waiting": report.waiting,
                     "grants": report.grants,
-                    "failed": {name: str(live.network.failures[name]) for name in report.failed},
+                    "failed": {n: str(f) for n, f in live.network.failures.items() if n not in before},
                     "seconds": {
                         "restore": restored - began,
                         "read": fed - restored,

@@ -1,0 +1,51 @@
+"""Conditions of the queries as Spark SQL over a packed table, for what is decided before rows enter the worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from headgate.graph.expressions import Column, Expr, Foreign
+from headgate.spark.packing import TAG, Packing
+from headgate.sql.foreign import NotSpark, spark_text
+
+
+def of_stream(packing: Packing, stream: str) -> str:
+    """True for the rows of a stream."""
+    return f"{TAG} = {packing.streams.index(stream)}"
+
+
+def conjunction(tests: Iterable[Expr], frame: Any, packing: Packing, stream: str) -> str:
+    """True for every row of the stream that passes all tests, and for as few others as can be said: a test is left out
+    where it could raise, is computed by Catalyst itself (it would be computed twice) or has no Spark SQL."""
+    found = (_over(test, packing, stream) for test in dict.fromkeys(tests) if _harmless(test))
+    return " AND ".join(text for text in found if text is not None and _understood(frame, text)) or "TRUE"
+
+
+def _harmless(test: Expr) -> bool:
+    return not test.fallible and not any(isinstance(part, Foreign) for part in test.walk())
+
+
+def _over(expr: Expr, packing: Packing, stream: str) -> str | None:
+    names = packing.names(stream)
+
+    def slot(column: Column) -> str:
+        found = packing.slot(stream, names[column.index])
+        if found is None:
+            raise NotSpark(column.text)
+        return found
+
+    try:
+        return spark_text(expr, slot)
+    except NotSpark:
+        return None
+
+
+def _understood(frame: Any, text: str) -> bool:
+    from pyspark.errors import AnalysisException
+
+    try:
+        frame.where(text).schema  # noqa: B018
+    except AnalysisException:
+        return False
+    return True
