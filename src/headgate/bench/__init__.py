@@ -15,6 +15,7 @@ from headgate.outcome import Outcome
 BENCHES: Mapping[str, str] = {
     "operators": "the Arrow operators against hand-written pyarrow.compute for the same work",
     "scheduling": "what a grant, a decision and 1,000 operators cost",
+    "statistics": "what it costs to measure every operator, against the same network without",
     "spill": "a burst of ten times the memory mark, with the mark and without",
     "epoch": "an epoch, by part, against one trigger of one plain streaming query",
     "single": "one query alone: latency and throughput against plain Structured Streaming",

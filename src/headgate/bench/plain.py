@@ -46,12 +46,21 @@ class Latencies:
 class Plain:
     """Runs SELECTs as streaming queries of their own over folders of Parquet files. `pools`: one FAIR pool a query."""
 
-    def __init__(self, spark: Any, queries: Mapping[str, str], folder: str, latencies: Latencies, pools: bool) -> None:
+    def __init__(
+        self,
+        spark: Any,
+        queries: Mapping[str, str],
+        folder: str,
+        latencies: Latencies,
+        pools: bool,
+        delay: float = 1.0,
+    ) -> None:
         self._spark = spark
         self._queries = dict(queries)
         self._folder = folder
         self._latencies = latencies
         self._pools = pools
+        self._delay = delay
         self._checkpoint = tempfile.mkdtemp(prefix="headgate-plain-")
         self._running: list[Any] = []
         self._stopping = False
@@ -60,7 +69,7 @@ class Plain:
     def start(self, streams: Sequence[str]) -> None:
         for stream in streams:
             frame = self._spark.readStream.schema(SCHEMA).parquet(f"{self._folder}/{stream}")
-            frame.withWatermark("ts", "1 second").createOrReplaceTempView(stream)
+            frame.withWatermark("ts", f"{self._delay} seconds").createOrReplaceTempView(stream)
         for name, select in self._queries.items():
             if self._pools:
                 self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)

@@ -62,11 +62,13 @@ def workload_21() -> Workload:
     return Workload(queries, classes, streams)
 
 
-def declarations(streams: list[str], folder: str) -> str:
+def declarations(streams: list[str], folder: str, delay: float = 1.0, options: str = "") -> str:
     """CREATE STREAM for folders of Parquet files as `Arrivals` fills them."""
+    more = f", {options}" if options else ""
     return "\n".join(
         f"CREATE STREAM {stream} (ts TIMESTAMP, location STRING, temperature INT, humidity INT, arrived DOUBLE,"
-        f" WATERMARK FOR ts AS ts - INTERVAL 1 SECOND) USING parquet OPTIONS (path '{folder}/{stream}');"
+        f" WATERMARK FOR ts AS ts - INTERVAL {int(delay * 1000)} MILLISECONDS)"
+        f" USING parquet OPTIONS (path '{folder}/{stream}'{more});"
         for stream in streams
     )
 

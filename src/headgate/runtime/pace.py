@@ -17,6 +17,9 @@ _SPREAD = 0.05
 _LONG = 1e-3
 """A train that takes less (s) does no harm, whatever it was thought to take."""
 
+_SURPRISE = 4.0
+"""A train that takes so many times more or less than it should begins the learning anew."""
+
 
 class Pace:
     """Seconds of a train by its rows: `fixed + per_row · rows`, by least squares over the last trains.
@@ -24,12 +27,14 @@ class Pace:
     A vectorized operator with state takes about a millisecond for a train however short, so a train that fits into
     too short a time would cost far more than it brings: a train is always long enough that its rows take as long as
     the call itself. What that runs over is the policy's to charge.
+
+    What cannot be told apart is taken to be the rows'. Trains get shorter then, which tells it apart.
     """
 
-    __slots__ = ("_count", "_dirty", "_product", "_rows", "_seconds", "_squares", "fixed", "per_row", "small")
+    __slots__ = ("_call", "_count", "_dirty", "_product", "_rows", "_seconds", "_squares", "fixed", "per_row", "small")
 
     def __init__(self, operators: int) -> None:
-        self.fixed = _CALL * operators
+        self._call = self.fixed = _CALL * operators
         self.per_row = 0.0
         self.small = 0.0
         """So many rows may always be taken at once."""
@@ -38,15 +43,19 @@ class Pace:
 
     def learn(self, rows: int, seconds: float) -> None:
         """A train has been run."""
+        foreseen = self.fixed + self.per_row * rows
+        if seconds > _LONG or foreseen > _LONG:
+            # Worth a look before the next train. If it is out of proportion, what was known is not true any more.
+            self.small = 0.0
+            if self.per_row and not foreseen / _SURPRISE < seconds < foreseen * _SURPRISE:
+                self._count = self._rows = self._seconds = self._squares = self._product = 0.0
+                self.fixed = self._call
         self._count = self._count * _KEEP + 1.0
         self._rows = self._rows * _KEEP + rows
         self._seconds = self._seconds * _KEEP + seconds
         self._squares = self._squares * _KEEP + rows * rows
         self._product = self._product * _KEEP + rows * seconds
         self._dirty = True
-        if seconds > _LONG:
-            # Worth looking at again before the next train, should rows have become dearer.
-            self.small = 0.0
 
     def train(self, seconds: float) -> float:
         """How many rows fit into a time, or are worth a call."""
@@ -58,14 +67,15 @@ class Pace:
 
     def _fit(self) -> None:
         self._dirty = False
-        rows, seconds = self._rows, self._seconds
+        count, rows, seconds = self._count, self._rows, self._seconds
         mean = seconds / rows
-        spread = self._count * self._squares - rows * rows
+        spread = count * self._squares - rows * rows
         if spread > _SPREAD * rows * rows:
-            slope = (self._count * self._product - rows * seconds) / spread
+            slope = (count * self._product - rows * seconds) / spread
             self.per_row = max(slope, 0.05 * mean)
-            self.fixed = max(0.0, (seconds - self.per_row * rows) / self._count)
+            self.fixed = max(0.0, (seconds - self.per_row * rows) / count)
         else:
-            # All trains alike: what a call takes is as it was, the rest is for the rows.
-            self.per_row = max((seconds - self.fixed * self._count) / rows, 0.1 * mean)
+            if self.fixed * count > 0.5 * seconds:
+                self.fixed = self._call
+            self.per_row = max((seconds - self.fixed * count) / rows, 0.1 * mean)
         self.small = max(1.0, self.fixed / self.per_row) if self.per_row else 1.0
