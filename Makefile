@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup test test-all lint format types demo bench docs clean java
+.PHONY: setup test test-all test-threads lint format types demo bench docs clean java
 
 setup: java $(STAMP)
 
@@ -23,6 +23,11 @@ test: setup
 
 test-all: setup
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -m "slow or not slow" --timeout 1800
+	$(MAKE) test-threads
+
+# Threads change every microsecond, so that what can go wrong between two does.
+test-threads: setup
+	PYTHONFAULTHANDLER=1 HEADGATE_SWITCH_INTERVAL=1e-6 $(BIN)/python -m pytest tests/runtime tests/oracle tests/operators --timeout 1800
 
 lint: setup
 	$(BIN)/ruff check src tests

@@ -94,8 +94,8 @@ class Group:
     def check(self, network: Network, said: str) -> None:
         """Ends the streams, works off what is left, and compares every query."""
         network.finish()
-        while not network.run().done:
-            pass
+        report = network.run()
+        assert report.done, f"{report} under {said}"
         wrong = [found for each in self.expected if (found := each.wrong(network))]
         assert not wrong, f"under {said}:\n" + "\n".join(wrong)
         assert network.held_bytes == 0, said

@@ -53,6 +53,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "live_mavstream:throughput", "003 Figs. 6.3–6.6 in the real network, in real time"
     ),
     "mavstream-burst-live": Experiment("live_mavstream:burst", "003 Fig. 6.7 in the real network, in real time"),
+    "sim-vs-live": Experiment("live_prediction:prediction", "ours: the simulator beside real operators, three loads"),
     "hmts-placement": Experiment("hmts:placement", "000 Fig. 11: where Algorithm 1 puts queues in random graphs"),
 }
 

@@ -10,8 +10,8 @@ from headgate.papers.live_network import Measured
 from headgate.simulation import Poisson
 
 # Rates are so many times lower than the paper's, and operators as many times slower.
-SCALE = 300.0
-LOADS = (0.6, 0.9)
+SCALE = 100.0
+LOADS = (0.5, 0.7, 0.9)
 TUPLES = 45
 WITHIN = 0.25
 

@@ -15,7 +15,7 @@ from headgate.simulation import Arrivals, Bursts, Poisson
 RATES = (150, 500, 900)
 TUPLES, WINDOW = 250, 100
 # Rates are so many times lower, and operators as many times slower: what this machine does besides then matters less.
-SCALE = 3.0
+SCALE = 1.0
 # Two bursts, the second twice as fast.
 PHASES = ((40, 40.0), (80, 400.0), (40, 40.0), (120, 800.0), (40, 40.0))
 WITHIN = 0.25
