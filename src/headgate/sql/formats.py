@@ -67,7 +67,12 @@ SOURCES: dict[str, Format] = {
     "rate-micro-batch": Format(
         frozenset({"rowsPerBatch", "numPartitions", "startTimestamp", "advanceMillisPerBatch"}), (("rowsPerBatch",),)
     ),
-    "socket": Format(frozenset({"host", "port", "includeTimestamp"}), (("host",), ("port",))),
+    "socket": Format(
+        frozenset({"host", "port", "includeTimestamp", "value_format"}),
+        (("host",), ("port",)),
+        (),
+        {"value_format": _VALUE_FORMATS},
+    ),
 }
 
 _FILE_SINK = {"path", "partitionBy", "mode", "maxRecordsPerFile"}
