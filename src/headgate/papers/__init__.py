@@ -44,15 +44,13 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "hmts-burst": Experiment("hmts:burst", "000 Figs. 9, 10: a burst before an expensive predicate"),
     "hmts-modes": Experiment("live_hmts:modes", "000 Fig. 7: five selections under DI, GTS and OTS"),
     "hmts-scale": Experiment("live_hmts:scale", "000 Fig. 8: a thread for each operator, from 1 to 200 queries"),
-    "cqc-a-live": Experiment("live_cqc:a", "004 Fig. 3 in the real network, in real time, set A"),
-    "cqc-b-live": Experiment("live_cqc:b", "004 Figs. 4, 5 in the real network, in real time, set B"),
-    "cqc-c-live": Experiment("live_cqc:c", "004 Fig. 6 in the real network, in real time, set C"),
-    "mavstream-latency-live": Experiment("live_mavstream:latency", "003 Fig. 6.1 in the real network, in real time"),
-    "mavstream-memory-live": Experiment("live_mavstream:memory", "003 Fig. 6.2 in the real network, in real time"),
-    "mavstream-throughput-live": Experiment(
-        "live_mavstream:throughput", "003 Figs. 6.3–6.6 in the real network, in real time"
-    ),
-    "mavstream-burst-live": Experiment("live_mavstream:burst", "003 Fig. 6.7 in the real network, in real time"),
+    "cqc-a-live": Experiment("live_cqc:a", "004 Fig. 3 in the real network, set A"),
+    "cqc-b-live": Experiment("live_cqc:b", "004 Figs. 4, 5 in the real network, set B"),
+    "cqc-c-live": Experiment("live_cqc:c", "004 Fig. 6 in the real network, set C"),
+    "mavstream-latency-live": Experiment("live_mavstream:latency", "003 Fig. 6.1 in the real network"),
+    "mavstream-memory-live": Experiment("live_mavstream:memory", "003 Fig. 6.2 in the real network"),
+    "mavstream-throughput-live": Experiment("live_mavstream:throughput", "003 Figs. 6.3–6.6 in the real network"),
+    "mavstream-burst-live": Experiment("live_mavstream:burst", "003 Fig. 6.7 in the real network"),
     "sim-vs-live": Experiment("live_prediction:prediction", "ours: the simulator beside real operators, three loads"),
     "hmts-placement": Experiment("hmts:placement", "000 Fig. 11: where Algorithm 1 puts queues in random graphs"),
 }

@@ -1,8 +1,11 @@
-"""The papers' modelled queries in the real network, in real time: rows are Arrow rows, work is time that passes.
+"""The papers' modelled queries in the real network: rows are Arrow rows, work is time that passes.
 
-An operator takes each row for as long as its model says, by sleeping, and what the model yields goes on. So the
-queues, the scheduler, the grant loop and the statistics are the real ones, and load does not depend on how fast this
-machine is. What sleeping takes too long is caught up with the next row.
+An operator takes each row for as long as its model says, and what the model yields goes on. So the queues, the
+scheduler, the grant loop and the statistics are the real ones, and load does not depend on how fast this machine is.
+What the network itself takes is made up for by the next row, as long as it is less than the work.
+
+Time is that of this thread's processor, set forward by the work of the models and where there is nothing to do: what
+else runs on the machine does not count.
 """
 
 from __future__ import annotations
@@ -60,10 +63,25 @@ class Modelled(Operator):
         return self.name
 
 
+class Clock:
+    """The time that this thread has had a processor, and what was skipped because it had only to pass."""
+
+    def __init__(self) -> None:
+        self._skipped = 0.0
+
+    def __call__(self) -> float:
+        return time.thread_time() + self._skipped
+
+    def forward(self, moment: float) -> None:
+        """Nothing happens before a moment that has not come yet."""
+        self._skipped += max(0.0, moment - self())
+
+
 class Processor:
     """One processor: work keeps it busy, and what came too late is made up for."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.start = self._free = 0.0
 
     def begin(self, now: float) -> None:
@@ -73,9 +91,7 @@ class Processor:
     def work(self, seconds: float, since: float) -> None:
         """Passes the time of work that could begin when the processor was free and its rows were there."""
         self._free = max(self._free, self.start + since) + seconds
-        late = self._free - time.perf_counter()
-        if late > 0:
-            time.sleep(late)
+        self._clock.forward(self._free)
 
 
 def padded(moments: npt.NDArray[np.float64], size: float) -> pa.RecordBatch:
@@ -179,7 +195,8 @@ def run(
     recorded = {name: RecordedArrivals(times) for name, times in moments.items()}
     sizes, made = row_bytes(topology, models, size)
     known = known_statistics(topology, models, recorded, sizes, made, 10.0)
-    processor = Processor()
+    clock = Clock()
+    processor = Processor(clock)
     nodes, graph = _graph(topology)
 
     def make(node: Operator, settings: Settings) -> LiveOperator:
@@ -188,10 +205,10 @@ def run(
         return LiveModel(models[node.name], processor, made[topology.id(node.name)])
 
     # A grant ends when the policy says so, not before.
-    network = Network(graph, policy, limits=Limits(grant=1e9), make=make)
+    network = Network(graph, policy, limits=Limits(grant=1e9), clock=clock, make=make)
     network.expect({key_of(node): _expected(known, topology, name) for name, node in nodes.items()})
-    processor.begin(time.perf_counter())
-    levels = _feed(network, processor, moments, size)
+    processor.begin(clock())
+    levels = _feed(network, processor, clock, moments, size)
     cost = _cost(network, nodes, known, topology)
     latency = _latency(network, topology)
     corrected = slower(models, cost, windows=False)
@@ -223,14 +240,16 @@ def _expected(known: Statistics, topology: Topology, name: str) -> tuple[float, 
     return (known.cost[o], known.selectivity[o], known.bytes_in[o], known.bytes_out[o], known.rate[o])
 
 
-def _feed(network: Network, processor: Processor, moments: Mapping[str, Sequence[float]], size: float) -> list[Level]:
+def _feed(
+    network: Network, processor: Processor, clock: Clock, moments: Mapping[str, Sequence[float]], size: float
+) -> list[Level]:
     """Pushes each row when its time has come, and runs one grant after the other; gives the levels on the way."""
     coming = [(times[0], name, 0) for name, times in moments.items() if times]
     heapify(coming)
     levels: list[Level] = []
     outboxes = list(network.outboxes.values())
     while True:
-        now = time.perf_counter() - processor.start
+        now = clock() - processor.start
         while coming and coming[0][0] <= now:
             moment, name, place = heappop(coming)
             rows = padded(np.array([moment]), size)
@@ -241,7 +260,7 @@ def _feed(network: Network, processor: Processor, moments: Mapping[str, Sequence
         if not network.step():
             if not coming:
                 return levels
-            time.sleep(max(0.0, processor.start + coming[0][0] - time.perf_counter()))
+            clock.forward(processor.start + coming[0][0])
 
 
 def _cost(network: Network, nodes: Mapping[str, Operator], known: Statistics, topology: Topology) -> float:

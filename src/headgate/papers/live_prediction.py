@@ -10,7 +10,6 @@ delays a batch nor counts as its latency, and nobody waits for the next one to c
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -23,6 +22,7 @@ from headgate.graph.shared import SharedGraph
 from headgate.graph.types import TIMESTAMP
 from headgate.outcome import Figures, Outcome, Series
 from headgate.papers import cqc
+from headgate.papers.live_network import Clock
 from headgate.runtime import Limits, Network
 from headgate.scheduling import Topology
 from headgate.scheduling.graphs import topology_of
@@ -184,20 +184,6 @@ class Feed:
 
 
 # Live ----------------------------------------------------------------------------------------------------------
-
-
-class Clock:
-    """The time that this thread has had a processor, and what was skipped because there was nothing to do."""
-
-    def __init__(self) -> None:
-        self._skipped = 0.0
-
-    def __call__(self) -> float:
-        return time.thread_time() + self._skipped
-
-    def forward(self, moment: float) -> None:
-        """Nothing happens before a moment that has not come yet."""
-        self._skipped += max(0.0, moment - self())
 
 
 class _Meter:
