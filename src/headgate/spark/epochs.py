@@ -19,7 +19,6 @@ from headgate.runtime.wiring import key_of
 from headgate.spark.blame import Blame, Guilt
 from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit, Place
 from headgate.spark.plan import Plan
-from headgate.spark.prefilter import Prefilter
 from headgate.spark.worker import ANSWER_DDL, Task, work
 
 _METRICS_EVERY = 0.5
@@ -71,7 +70,6 @@ class Epochs:
         self._since_clean = 0
         self._closed = False
         self._blame = Blame()
-        self._prefilter = Prefilter()
         self._left: tuple[Plan, object, tuple[Query, ...]] | None = None
         newest = checkpoint.newest()
         self.commit = newest or Commit(-1)
@@ -175,11 +173,10 @@ class Epochs:
         layout = plan.packings[packing]
         while True:
             queries = self._running(plan, task.guilty)
-            rows = self._prefilter.filter(frame, layout, queries)
             try:
-                return _job(self._blame.complete(rows, layout, queries), task)
+                return _job(self._blame.complete(frame, layout, queries), task)
             except Exception as error:
-                found = self._blame.accuse(rows, layout, queries) if _of_catalyst(error) else None
+                found = self._blame.accuse(frame, layout, queries) if _of_catalyst(error) else None
                 if found is None:
                     raise
                 task = replace(task, attempt=uuid.uuid4().hex[:8], guilty=(*task.guilty, *found))
