@@ -1,0 +1,168 @@
+"""Damaged files of a checkpoint: `headgate run` says one clear line, and after repair it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+SCRIPT = """
+CREATE STREAM s (ts TIMESTAMP, k STRING, v INT, WATERMARK FOR ts AS ts - INTERVAL 60 SECONDS)
+USING parquet OPTIONS (path '{source}', maxFilesPerTrigger '1');
+CREATE QUERY hot INTO parquet OPTIONS (path 'out/hot') AS {hot};
+CREATE QUERY sums INTO parquet OPTIONS (path 'out/sums') AS {sums};
+"""
+QUERIES = {
+    "hot": "SELECT ts, k, v FROM s WHERE v > 70",
+    "sums": "SELECT window(ts, '10 seconds') AS w, k, sum(v) AS total, count(*) AS n FROM s"
+    " GROUP BY window(ts, '10 seconds'), k",
+}
+START = 1_700_000_000_000_000
+REPOSITORY = Path(__file__).parents[2]
+
+
+def _arrive(folder: Path, number: int, rows: int = 200) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    at = [START + number * 5_000_000 + (n * 7919 % 6_000) * 1000 for n in range(rows)]
+    table = pa.table(
+        {
+            "ts": pa.array(at, pa.timestamp("us", "UTC")),
+            "k": [f"key {number} {n % 50} {'x' * 40}" for n in range(rows)],
+            "v": pa.array([(n * 31 + number) % 100 for n in range(rows)], pa.int32()),
+        }
+    )
+    hidden = folder / f".{number:03d}.parquet"
+    pq.write_table(table, hidden)
+    os.utime(hidden, (1_700_000_000 + number, 1_700_000_000 + number))
+    hidden.rename(folder / f"{number:03d}.parquet")
+
+
+class Place:
+    """A folder with a script; `headgate run` is called in it."""
+
+    def __init__(self, root: Path, source: Path, checkpoint: str = "ck") -> None:
+        self.root = root
+        self.source = source
+        self.checkpoint = checkpoint
+        root.mkdir(parents=True, exist_ok=True)
+        (root / "script.sql").write_text(SCRIPT.format(source=source, **QUERIES))
+
+    def command(self, *more: str) -> list[str]:
+        run = ["run", "script.sql", "--checkpoint", self.checkpoint, *more]
+        return [sys.executable, "-m", "headgate.cli.main", *run]
+
+    def run(self, *more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*more), cwd=self.root, capture_output=True, text=True, timeout=240, check=False
+        )
+
+    def refused(self, *more: str) -> str:
+        """Runs it, which must fail with one line; gives the line."""
+        ended = self.run(*more)
+        assert ended.returncode in (1, 3), f"exit {ended.returncode}: {ended.stdout}{ended.stderr}"
+        # Java greets with a line about its modules.
+        told = [line for line in ended.stderr.splitlines() if line.strip() and "incubator" not in line]
+        assert len(told) == 1, "\n".join(told[:20])
+        line = told[0]
+        assert "Traceback" not in ended.stdout
+        assert ended.returncode == 1, f"it is nothing that broke in Headgate: {line}"
+        return line
+
+    def completes(self, spark: Any) -> None:
+        """Runs it to the end of all rows: the files are what Spark's batch answer is."""
+        ended = self.run("--once", "--quiet")
+        assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}"
+        spark.read.parquet(str(self.source)).createOrReplaceTempView("s")
+        for name, select in QUERIES.items():
+            files = (self.root / "out" / name).glob("*.parquet")
+            found = Counter(repr(row) for file in files for row in pq.read_table(file).to_pylist())
+            assert found == Counter(map(repr, spark.sql(select).toArrow().to_pylist())), name
+
+
+def _until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + 120
+    while not true():
+        assert process.poll() is None, "it ended by itself"
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A run that took in six files and was stopped in good order; three more files have come since."""
+    root = tmp_path_factory.mktemp("stopped")
+    place = Place(root / "place", root / "source")
+    for number in range(6):
+        _arrive(place.source, number)
+    process = subprocess.Popen(
+        place.command("--quiet"), cwd=place.root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    _until(lambda: (place.root / "ck" / "commits" / f"{5:012d}.json").exists(), process)
+    process.send_signal(signal.SIGTERM)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 0, told
+    for number in range(6, 9):
+        _arrive(place.source, number)
+    return place
+
+
+@pytest.fixture
+def copied(stopped: Place, tmp_path: Path) -> Place:
+    shutil.copytree(stopped.root, tmp_path / "place")
+    return Place(tmp_path / "place", stopped.source)
+
+
+def _newest_commit(place: Place) -> Path:
+    return max((place.root / "ck" / "commits").glob("*.json"))
+
+
+def _newest_state(place: Place) -> Path:
+    commit = json.loads(_newest_commit(place).read_text().partition(" ")[2])
+    return place.root / "ck" / str(max(part["file"] for part in commit["parts"].values()))
+
+
+FILES = {"commit": _newest_commit, "state": _newest_state}
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "corrupt": lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 0xFF]) + data[len(data) // 2 + 1 :],
+    "cut": lambda data: data[: len(data) // 2],
+    "empty": lambda data: b"",
+}
+
+
+def _damaged(spark: Any, copied: Place, which: str, how: str) -> None:
+    file = FILES[which](copied)
+    data = file.read_bytes()
+    file.write_bytes(DAMAGES[how](data))
+    line = copied.refused("--once")
+    assert file.name in line
+    assert "is damaged" in line
+    assert "restore it from a copy" in line
+    file.write_bytes(data)
+    copied.completes(spark)
+
+
+@pytest.mark.parametrize(("which", "how"), [("commit", "empty"), ("state", "corrupt")])
+def test_damaged_files(spark: Any, copied: Place, which: str, how: str) -> None:
+    _damaged(spark, copied, which, how)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("which", "how"), [("commit", "corrupt"), ("commit", "cut"), ("state", "cut"), ("state", "empty")]
+)
+def test_other_damaged_files(spark: Any, copied: Place, which: str, how: str) -> None:
+    _damaged(spark, copied, which, how)
