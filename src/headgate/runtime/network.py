@@ -306,6 +306,17 @@ class Network:
         return sum(queue.waiting for queue in self._loop.wiring.queues)
 
     @property
+    def selected(self) -> dict[str, tuple[int, int]]:
+        """Of each stream that only selections read: its rows so far, and how many those have kept, all together."""
+        found: dict[str, tuple[int, int]] = {}
+        wiring = self._loop.wiring
+        for stream, edges in wiring.topology.stream_edges.items():
+            first = [wiring.stages[wiring.topology.edges[e].consumer] for e in edges]
+            if all(stage.kind == "select" for stage in first):
+                found[stream] = (max(stage.rows_in for stage in first), sum(stage.rows_out for stage in first))
+        return found
+
+    @property
     def queued_bytes(self) -> int:
         """The bytes of the rows that wait, queue by queue: a batch that several read counts for each of them."""
         return int(sum(self._loop.view.queues.bytes))

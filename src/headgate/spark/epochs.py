@@ -19,6 +19,7 @@ from headgate.runtime.wiring import key_of
 from headgate.spark.blame import Blame, Guilt
 from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit, Place
 from headgate.spark.plan import Plan
+from headgate.spark.prefilter import Prefilter
 from headgate.spark.worker import ANSWER_DDL, Task, work
 
 _METRICS_EVERY = 0.5
@@ -70,6 +71,7 @@ class Epochs:
         self._since_clean = 0
         self._closed = False
         self._blame = Blame()
+        self._prefilter = Prefilter()
         self._left: tuple[Plan, object, tuple[Query, ...]] | None = None
         newest = checkpoint.newest()
         self.commit = newest or Commit(-1)
@@ -132,10 +134,10 @@ class Epochs:
         state: dict[str, Any] = {}
         report: dict[str, Any] = {}
         metrics: dict[str, Any] | None = None
-        results: list[tuple[str, pa.Table]] = []
+        sent: dict[str, pa.Table] = {}
         for kind, about, data in answer:
             if kind == "result":
-                results.append((about, pa.ipc.open_stream(pa.py_buffer(bytes(data))).read_all()))
+                sent[about] = pa.ipc.open_stream(pa.py_buffer(bytes(data))).read_all()
             elif kind == "state":
                 state = json.loads(data)
             elif kind == "report":
@@ -154,8 +156,13 @@ class Epochs:
             plan.describe(),
             finish,
         )
+        # Before the commit: what cannot be read must not count as done.
+        results = [
+            (query, sent[query] if query in sent else self._checkpoint.read(place)) for query, place in commit.results
+        ]
         self._checkpoint.commit(commit)
         self.commit = commit
+        self._prefilter.told(report["selected"])
         self.waiting = report["waiting"]
         if detailed:
             self._reported = time.monotonic()
@@ -173,10 +180,11 @@ class Epochs:
         layout = plan.packings[packing]
         while True:
             queries = self._running(plan, task.guilty)
+            rows = self._prefilter.filter(frame, layout, queries)
             try:
-                return _job(self._blame.complete(frame, layout, queries), task)
+                return _job(self._blame.complete(rows, layout, queries), task)
             except Exception as error:
-                found = self._blame.accuse(frame, layout, queries) if _of_catalyst(error) else None
+                found = self._blame.accuse(rows, layout, queries) if _of_catalyst(error) else None
                 if found is None:
                     raise
                 task = replace(task, attempt=uuid.uuid4().hex[:8], guilty=(*task.guilty, *found))

@@ -121,9 +121,9 @@ class Packing:
             return None
         cases: dict[str, str] = {}
         for stream, found in self._computed.items():
-            for name, (slot, sql) in found.items():
+            for name, (place, sql) in found.items():
                 if (stream, name) in conditions:
-                    cases[slot] = f"{cases.get(slot, '')} WHEN {conditions[stream, name]} THEN {sql}"
+                    cases[place] = f"{cases.get(place, '')} WHEN {conditions[stream, name]} THEN {sql}"
         chosen = [TAG, *(slot.name for slot in self.slots)]
         for slot in self.extra:
             value = f"CASE{cases[slot.name]} END" if slot.name in cases else "NULL"

@@ -25,6 +25,10 @@ from headgate.spark.plan import Plan
 ANSWER = pa.schema([("kind", pa.string()), ("name", pa.string()), ("data", pa.binary())])
 ANSWER_DDL = "kind string, name string, data binary"
 
+INLINE = 1 << 16
+"""Results of up to so many bytes come with the answer; the driver reads larger ones from the outbox, where they are in
+any case, rather than have Spark copy them from one process to the next."""
+
 DEAD = "dead letters"
 """The name under which malformed rows are among the results."""
 
@@ -112,6 +116,7 @@ def _epoch(task: Task, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
             json.dumps(
                 {
                     "waiting": report.waiting,
+                    "selected": live.network.selected,
                     "grants": report.grants,
                     "failed": {n: str(f) for n, f in live.network.failures.items() if n not in before},
                     "seconds": {
@@ -237,7 +242,9 @@ def _finish(task: Task, live: Live) -> list[tuple[str, str, bytes]]:
         found.append((DEAD, pa.Table.from_batches(live.dead)))
         live.dead = []
     for name, table in found:
-        answer.append(("result", name, outbox.add(name, table)))
+        data = outbox.add(name, table)
+        if len(data) <= INLINE:
+            answer.append(("result", name, data))
     outbox.close()
     live.store.open_bundle()
     manifest = live.network.snapshot()
