@@ -120,6 +120,8 @@ class Runner:
             self._mark(consumer, into, passed)
 
     def _deliver(self, number: int, batch: Batch) -> None:
+        if not (batch.rows.num_rows if batch.mask is None else batch.mask.true_count):
+            return
         for name in self._outputs[number]:
             plan = self._queries[name].plan
             rows = renamed(batch.rows, plan.schema)

@@ -15,7 +15,5 @@ class LiveSelect(Stateless):
         self._select = Selection(node.predicates)
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
-        kept = self._select(batch)
-        if kept.mask is None:
-            return [kept] if kept.rows.num_rows else []
-        return [kept] if kept.mask.true_count else []
+        # Whether any row is left, whoever passes them on sees, as it counts them.
+        return [self._select(batch)]

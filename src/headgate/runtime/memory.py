@@ -11,7 +11,6 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable
-from itertools import islice
 from math import inf
 from threading import Lock
 
@@ -113,11 +112,11 @@ class Memory:
 
     def grown(self, held: Held) -> None:
         """Counts what was computed on its rows and is kept for other readers."""
-        computed = held.computed
-        if held.rows is None or len(computed) == held.memo:
+        if held.rows is None or len(held.computed) == held.memo:
             return
-        # What was added last comes first: only that is new.
-        added = islice(reversed(computed.values()), len(computed) - held.memo)
+        # A copy in one step: other readers add to it without the lock.
+        computed = list(held.computed.values())
+        added = computed[held.memo :]
         size = sum([int(value.get_total_buffer_size()) for value in added if isinstance(value, pa.Array)])
         held.memo = len(computed)
         held.bytes += size
@@ -222,6 +221,10 @@ class Memory:
             self.store.discard(key)
 
     def _write(self, group: list[Held]) -> None:
+        # While another group was written, some may have been read to their end, or written by somebody else.
+        group = [held for held in group if held.rows is not None and held.part is None]
+        if not group:
+            return
         key = self.new_key()
         batches = [held.rows for held in group]
         store = self.store

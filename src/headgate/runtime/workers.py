@@ -41,6 +41,8 @@ class Workers:
         self._wanted = 0
         self._flows: list[Flow] = []
         self._alive = 0
+        # Threads that are between the beginning of a grant and the end of what follows from it.
+        self._settling = 0
         self._ended = 0.0
         self._failure: BaseException | None = None
 
@@ -73,7 +75,7 @@ class Workers:
             while self._working and (now := self._clock()) < until:
                 gate.done.wait(None if until == inf else until - now)
             self._working = False
-            while gate.running:
+            while gate.running or self._settling:
                 gate.done.wait()
             failure, self._failure = self._failure, None
         if failure is not None:
@@ -93,18 +95,21 @@ class Workers:
             with gate.lock:
                 if self._alive > self._wanted:
                     self._end(flow)
+                    # Another must see whether all is done.
+                    gate.work.notify()
                     return
                 loop = self._loop()
                 begun = loop.begin(flow, self._until) if self._working and not gate.paused else None
                 if begun is None:
-                    if not gate.running:
+                    if not gate.running and not self._settling:
                         if not gate.paused:
                             self._working = False
                         gate.done.notify_all()
-                    if not gate.sleep(LINGER):
+                    if not gate.sleep(LINGER) and not self._working:
                         self._end(flow)
                         return
                     continue
+                self._settling += 1
             try:
                 loop.drive(begun, flow, self._until, self._may)
                 self._after(flow)
@@ -112,4 +117,7 @@ class Workers:
                 with gate.lock:
                     self._failure, self._working = error, False
                     gate.running.pop(id(flow), None)
+            with gate.lock:
+                self._settling -= 1
+                if not self._settling:
                     gate.done.notify_all()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -86,7 +87,7 @@ class Packing:
             for name, type_, sql in wanted:
                 used[type_] = used.get(type_, -1) + 1
                 slot = extra.setdefault(f"{type_} {used[type_]}", Slot(f"c{len(extra)}", type_))
-                self._computed[stream][name] = (slot.name, _over_slots(sql, lambda n, s=stream: self.slot(s, n)))
+                self._computed[stream][name] = (slot.name, _over_slots(sql, partial(self.slot, stream)))
         self.extra = tuple(extra.values())
         order = {slot.name: len(self.slots) + number for number, slot in enumerate(self.extra)}
         for stream, found in self._computed.items():

@@ -46,12 +46,14 @@ def local_session(name: str, settings: Mapping[str, str] | None = None) -> Any:
 
 
 def untuned_session(name: str) -> Any:
-    """A local session as Spark comes, but for what a test needs: what the benches compare with."""
+    """A local session as Spark comes, but for the 200 partitions of a shuffle, which everybody lowers on a few cores:
+    what the benches compare with."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[*]").appName(name).config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+    builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.sql.shuffle.partitions", "2")
     made = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
     return made
