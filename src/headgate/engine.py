@@ -83,6 +83,8 @@ class Engine:
       kept in a temporary folder and goes with the engine
     - `spark`: a session; without one a session is started on `master`, by default local and tuned for low latency
     - `budget`: seconds that an epoch may spend scheduling; what is left waits for the next
+    - `every`: seconds from one look for new rows to the next; 0 looks all the time. An epoch costs about as much with
+      few rows as with many, so rows that may wait are cheaper
     - `mode`, `threads`: how units are spread over threads (see `headgate.runtime`)
     - `memory`: bytes that waiting rows may take before they go to files
 
@@ -97,6 +99,7 @@ class Engine:
         spark: Any = None,
         master: str | None = None,
         budget: float | None = 1.0,
+        every: float = 0.0,
         mode: str = "policy",
         threads: int | None = None,
         memory: int | None = 1 << 30,
@@ -110,7 +113,10 @@ class Engine:
         self._spark = spark
         self._own_session = spark is None
         self._master = master
+        if every < 0:
+            raise ValueError(f"every is {every}; give the seconds between two looks for new rows, 0 or more")
         self._budget = budget
+        self._every = every
         self._mode = mode_of(mode)
         self._threads = threads
         self._limits = Limits(memory=memory)
@@ -349,7 +355,7 @@ class Engine:
             )
             self._epochs = Epochs(spark, checkpoint, run, self._planned, self._committed, self._budget)
             self.resumption = _resumption(self._epochs, self.queries)
-            self._lanes = Lanes(spark, checkpoint, self._frames, self._epochs.lane)
+            self._lanes = Lanes(spark, checkpoint, self._frames, self._epochs.lane, self._every)
             for query in self.queries.values():
                 self._open_sinks(query)
             self._publisher.again(self.queries)

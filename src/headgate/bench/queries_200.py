@@ -16,48 +16,57 @@ from headgate.outcome import Outcome
 from headgate.spark.session import local_session
 
 RATE = 2000.0
-WARM, MEASURED = 20.0, 40.0
+WARM, MEASURED = 40.0, 40.0
 PLAIN, OURS = 50, 200
+EVERY = 4.0
+"""How often Headgate looks for rows where they may wait: plain answers far later than that with 50 queries."""
 
 
 def run() -> Outcome:
-    """Plain with 50 queries, since 200 do not get through on a small machine; its cost a row and query carries over."""
+    """Plain with 50 queries, since 200 do not get through on a small machine; its cost a row and query carries over.
+
+    Plain is at the end of its forces then: its triggers wait for each other, take more rows each, and so cost less a
+    row than they would on a larger machine. Headgate once as it answers soonest, and once with rows that may wait.
+    """
     measured: dict[str, Any] = {}
-    for side, count in (("plain", PLAIN), ("headgate", OURS)):
+    for side, count, every in (("plain", PLAIN, 0.0), ("headgate_at_once", OURS, 0.0), ("headgate", OURS, EVERY)):
         spark = local_session(f"headgate-bench-{side}")
         try:
-            seconds, rows, latency = _side(spark, side, _queries(count))
+            seconds, rows, latency = _side(spark, side, _queries(count), every)
         finally:
             spark.stop()
         measured[f"{side}_cpu_s_per_million_row_queries"] = seconds / (rows * count) * 1e6
         measured[f"{side}_latency_s"] = latency[0]
         measured[f"{side}_p99_s"] = latency[1]
         measured[f"{side}_queries"] = count
-    measured["times_less_cpu"] = (
-        measured["plain_cpu_s_per_million_row_queries"] / measured["headgate_cpu_s_per_million_row_queries"]
-    )
+    for side, name in (("headgate", "times_less_cpu"), ("headgate_at_once", "times_less_cpu_at_once")):
+        cost = measured[f"{side}_cpu_s_per_million_row_queries"]
+        measured[name] = measured["plain_cpu_s_per_million_row_queries"] / cost
+    measured["times_sooner"] = measured["plain_latency_s"] / measured["headgate_latency_s"]
     return Outcome(
         "queries-200",
         "peer: Structured Streaming with 50 of the 200 queries, cost a row and query carried over",
-        "200 selection queries take at most a 50th of the processor time a row and query",
-        {"times_less_cpu": 50.0},
+        "200 selection queries take at most a 50th of the processor time a row and query, and answer sooner than plain",
+        {"times_less_cpu": 50.0, "times_sooner": 1.0},
         measured,
-        lambda asked, found: bool(found["times_less_cpu"] >= asked["times_less_cpu"]),
-        {"rate": RATE, "measured_s": MEASURED, "predicates": 5},
+        lambda asked, found: bool(all(found[key] >= asked[key] for key in asked)),
+        {"rate": RATE, "measured_s": MEASURED, "predicates": 5, "headgate_every_s": EVERY},
     )
 
 
 def _queries(count: int) -> dict[str, str]:
-    """Selections of five predicates, no two alike."""
+    """Alerts of five predicates, no two alike, true for one row in thirty or so."""
     return {
         f"q{n}": "SELECT ts, location, temperature, arrived FROM s0"
-        f" WHERE temperature > {n % 35} AND humidity < {40 + n % 60} AND humidity > {n % 13}"
-        f" AND location <> 'location-{n % 20:03d}' AND temperature <= {36 + n % 5}"
+        f" WHERE temperature > {28 + n % 7} AND humidity < {15 + n % 17} AND humidity > {n % 13}"
+        f" AND location <> 'location-{n % 20:03d}' AND temperature <= {37 + n % 4}"
         for n in range(count)
     }
 
 
-def _side(spark: Any, side: str, queries: dict[str, str]) -> tuple[float, float, tuple[float, float, int]]:
+def _side(
+    spark: Any, side: str, queries: dict[str, str], every: float
+) -> tuple[float, float, tuple[float, float, int]]:
     """Processor seconds of Spark and its workers, rows that came meanwhile, and latency."""
     latencies = Latencies()
     arrivals = Arrivals(["s0"], RATE)
@@ -65,7 +74,7 @@ def _side(spark: Any, side: str, queries: dict[str, str]) -> tuple[float, float,
     if side == "plain":
         runner = Plain(spark, queries, arrivals.folder, latencies, False)
     else:
-        runner = Engine("cqc", spark=spark)
+        runner = Engine("cqc", spark=spark, every=every)
         runner.execute(declarations(["s0"], arrivals.folder))
         for name, select in queries.items():
             runner.query(name, select, sink=timed(name, latencies))

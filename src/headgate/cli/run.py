@@ -36,6 +36,9 @@ def run(
     budget: Annotated[
         float, typer.Option("--budget", min=1, help="Milliseconds that an epoch may spend; the rest waits.")
     ] = 1000,
+    every: Annotated[
+        float, typer.Option("--every", min=0, help="Milliseconds between looks for new rows; 0: all the time.")
+    ] = 0,
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Copies of the network.")] = 1,
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="Threads that run operators; default: as the policy has it.")
@@ -48,7 +51,7 @@ def run(
     if replicas > 1:
         raise InputError("--replicas: more than one copy of the network is not supported yet; leave it at 1")
     text = read(script)
-    engine = Engine(policy, checkpoint, master=master, budget=budget / 1000, threads=threads)
+    engine = Engine(policy, checkpoint, master=master, budget=budget / 1000, every=every / 1000, threads=threads)
     engine.execute(text, file=str(script))
     if not engine.queries:
         raise InputError(f"{script}: there is no query in it; add CREATE QUERY name AS SELECT …")

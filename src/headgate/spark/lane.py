@@ -30,14 +30,14 @@ class Lane:
         self._checkpoint = checkpoint
         self._query: Any = None
 
-    def start(self, *, once: bool) -> None:
-        """Begins to read; with `once`, all that is there now, and then ends."""
+    def start(self, *, once: bool, every: float = 0.0) -> None:
+        """Begins to read, looking for new rows every so many seconds; with `once`, all that is there now, then ends."""
         union = self._frames[0]
         for frame in self._frames[1:]:
             union = union.unionByName(frame)
         writer = union.writeStream.queryName(f"headgate-{self.name}").option("checkpointLocation", self._checkpoint)
         writer = writer.foreachBatch(lambda frame, batch: self._deliver(self, int(batch), frame))
-        writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
+        writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")
         self._query = writer.start()
 
     @property

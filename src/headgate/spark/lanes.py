@@ -58,8 +58,10 @@ class Lanes:
         checkpoint: Checkpoint,
         frames: Mapping[str, Any],
         deliver: Callable[[str, str, int, Any], None],
+        every: float = 0.0,
     ) -> None:
         self._spark = spark
+        self._every = every
         self._checkpoint = checkpoint
         self._frames = frames
         self._deliver = deliver
@@ -106,7 +108,7 @@ class Lanes:
                 if path.lane is not None:
                     path.lane.stop()
                 path.lane = self._made(path)
-                path.lane.start(once=self._once)
+                path.lane.start(once=self._once, every=self._every)
             self._stale.clear()
 
     @property

@@ -1,0 +1,112 @@
+"""Rows that no query wants are dropped before the worker: the results are the same, and only what may go goes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headgate as hg
+from headgate.graph.queries import Query
+from headgate.spark import prefilter
+from headgate.spark.prefilter import AGAIN, MANY, Prefilter
+
+pytestmark = pytest.mark.spark
+
+SELECTIONS = {
+    "hot": "SELECT k, v FROM s WHERE v > 95",
+    "low": "SELECT k, v FROM s WHERE v < 3 AND k IS NOT NULL",
+    "nulls": "SELECT k FROM s WHERE v IS NULL",
+    # It could raise, so the worker has to decide; the rest of the condition may still drop rows.
+    "divided": "SELECT v FROM s WHERE 10 / (v - 50) > 4 AND v > 50",
+}
+
+
+def _engine(spark: Any, root: Path, queries: dict[str, str], options: str = "") -> hg.Engine:
+    engine = hg.Engine("cqc", str(root / "ck"), spark=spark, dead_letters=str(root / "dead"))
+    engine.execute(
+        "CREATE STREAM s (ts TIMESTAMP, k STRING, v INT, WATERMARK FOR ts AS ts - INTERVAL 1 SECOND)"
+        f" USING json OPTIONS (path '{root}/in', maxFilesPerTrigger '1'{options});"
+    )
+    for name, select in queries.items():
+        engine.query(name, select)
+    return engine
+
+
+def _write(root: Path, files: int = 4, rows: int = 100) -> list[dict[str, Any]]:
+    folder = root / "in"
+    folder.mkdir()
+    written: list[dict[str, Any]] = []
+    for number in range(files):
+        mine = [
+            {"ts": f"2024-03-01T10:00:{number:02d}Z", "k": None if n % 7 == 0 else f"k{n % 5}", "v": n or None}
+            for n in range(rows)
+        ]
+        written += mine
+        (folder / f"{number}.json").write_text("".join(json.dumps(row) + "\n" for row in mine))
+    return written
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Lets it pay from the first epoch with ten rows; gives how many rows were carried in each epoch."""
+    monkeypatch.setattr(prefilter, "MANY", 10)
+    carried: list[int] = []
+    filtered = Prefilter.filter
+
+    def count(self: Prefilter, frame: Any, packing: Any, queries: tuple[Query, ...]) -> Any:
+        rows = filtered(self, frame, packing, queries)
+        carried.append(rows.count())
+        return rows
+
+    monkeypatch.setattr(Prefilter, "filter", count)
+    return carried
+
+
+def test_results_are_the_same_and_fewer_rows_are_carried(spark: Any, tmp_path: Path, eager: list[int]) -> None:
+    rows = _write(tmp_path)
+    engine = _engine(spark, tmp_path, SELECTIONS)
+    engine.run_once()
+    found = {name: Counter(tuple(r.values()) for r in engine.results(name).to_pylist()) for name in SELECTIONS}
+    frame = spark.createDataFrame(rows, "ts STRING, k STRING, v INT")
+    frame.createOrReplaceTempView("s")
+    for name, select in SELECTIONS.items():
+        assert found[name] == Counter(tuple(r) for r in spark.sql(select).collect()), name
+    assert eager[0] == 100
+    assert eager[1:] == [4 + 2 + 1 + 49 - 4] * 3
+
+
+def test_malformed_rows_still_go_to_the_dead_letters(spark: Any, tmp_path: Path, eager: list[int]) -> None:
+    _write(tmp_path)
+    (tmp_path / "in" / "9.json").write_text("no json\n" + json.dumps({"ts": None, "k": "a", "v": 1}) + "\n")
+    engine = _engine(spark, tmp_path, {"hot": SELECTIONS["hot"]})
+    engine.run_once()
+    dead = [json.loads(line) for file in (tmp_path / "dead").rglob("*.json") for line in file.read_text().splitlines()]
+    assert [row["row"] for row in dead] == ["no json"]
+    assert eager[-1] == 1
+
+
+def test_rows_that_move_event_time_are_kept(spark: Any, tmp_path: Path, eager: list[int]) -> None:
+    _write(tmp_path)
+    counted = "SELECT window(ts, '1 second') AS w, count(*) AS n FROM s WHERE v > 97 GROUP BY window(ts, '1 second')"
+    engine = _engine(spark, tmp_path, {"hot": SELECTIONS["hot"], "counted": counted})
+    engine.run_once()
+    assert eager == [100] * 4
+    assert [row["n"] for row in engine.results("counted").to_pylist()] == [2] * 4
+
+
+def test_it_is_tried_again_now_and_then() -> None:
+    found = Prefilter()
+    found.told({"s": (MANY - 1, 0)})
+    assert not found._pays
+    found.told({"s": (3 * MANY, MANY)})
+    assert not found._pays, "half of the rows are kept"
+    found.told({"s": (4 * MANY, MANY + 1)})
+    assert found._pays == {"s": AGAIN}
+    found._filtered = frozenset({"s"})
+    for _ in range(AGAIN):
+        found.told({"s": (4 * MANY, MANY + 1)})
+    assert not found._pays
