@@ -7,6 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,8 @@ class Latencies:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: dict[str, list[pa.Array]] = {}
-        self.since = 0.0
+        self.since = inf
+        """Results before this moment do not count; none do until it is set."""
 
     def add(self, query: str, arrived: pa.ChunkedArray) -> None:
         now = time.time()

@@ -27,16 +27,30 @@ from headgate.runtime.stage import Stage
 from headgate.runtime.wiring import Wiring
 from headgate.scheduling import Policy
 
-VERSION = 1
+VERSION = 2
 
 
 class Waiting:
-    """The batches that a manifest speaks of: each once, by its place in a list."""
+    """The batches, pieces and marks that a manifest speaks of: each once, by its place in a list."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._places: dict[int, int] = {}
         self._held: list[Held] = []
+        self._known: dict[tuple[int, int, int], int] = {}
+        self.items: list[list[Any]] = []
+        """What waits in queues: [batch, from row, to row] and ["mark", watermark, since]."""
+
+    def item(self, item: Piece | Mark) -> int:
+        """The number by which the manifest knows something that waits, also if it does so in several queues."""
+        key = (item.held.order, item.start, item.stop) if isinstance(item, Piece) else (id(item), -1, -1)
+        found = self._known.setdefault(key, len(self.items))
+        if found == len(self.items):
+            if isinstance(item, Piece):
+                self.items.append([self.place(item.held), item.start, item.stop])
+            else:
+                self.items.append(["mark", item.watermark, item.since])
+        return found
 
     def place(self, held: Held) -> int:
         """The number by which the manifest knows a batch."""
@@ -63,14 +77,19 @@ class Waiting:
         ]
 
 
-def queue_state(queue: EdgeQueue, waiting: Waiting) -> list[list[Any]]:
-    """What waits on an edge: [batch, from row, to row] and ["mark", watermark, since]."""
-    return [
-        [waiting.place(item.held), item.start, item.stop]
-        if isinstance(item, Piece)
-        else ["mark", item.watermark, item.since]
-        for item in queue
-    ]
+def queue_state(queue: EdgeQueue, waiting: Waiting) -> list[list[int]]:
+    """What waits on an edge: items from this to that one, and so on.
+
+    The queues of a fork hold the same, but for what each has read already, so this stays short however much waits.
+    """
+    runs: list[list[int]] = []
+    for each in queue:
+        number = waiting.item(each)
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return runs
 
 
 def outbox_state(outbox: Outbox, waiting: Waiting) -> dict[str, Any]:
@@ -105,13 +124,16 @@ class Brought:
             self._memory.adopt(self._held[place])
 
 
-def fill_queue(queue: EdgeQueue, state: Sequence[Sequence[Any]], brought: Brought, cls: int) -> None:
+def fill_queue(
+    queue: EdgeQueue, state: Sequence[Sequence[int]], items: Sequence[Mark | Sequence[int]], brought: Brought, cls: int
+) -> None:
     """Takes back what waited on an edge."""
-    for item in state:
-        if item[0] == "mark":
-            queue.put_mark(Mark(item[1], item[2]))
-        else:
-            queue.put_piece(Piece(brought.reader(item[0], cls), item[1], item[2]))
+    for first, last in state:
+        for item in items[first : last + 1]:
+            if isinstance(item, Mark):
+                queue.put_mark(item)
+            else:
+                queue.put_piece(Piece(brought.reader(item[0], cls), item[1], item[2]))
 
 
 def fill_outbox(outbox: Outbox, state: Mapping[str, Any], brought: Brought) -> None:
@@ -193,6 +215,7 @@ def save(loop: Loop, memory: Memory, outboxes: Mapping[str, Outbox], states: Sta
         "version": VERSION,
         "parts": parts_of(batches, operators),
         "batches": batches,
+        "items": waiting.items,
         "queues": queues,
         "outboxes": results,
         "operators": operators,
@@ -211,9 +234,11 @@ def load(
     count_on(wiring, manifest["counters"])
     brought = Brought(memory, manifest["batches"])
     topology = wiring.topology
+    # A mark is one for all queues that it waits in, as it was.
+    items = [Mark(item[1], item[2]) if item[0] == "mark" else item for item in manifest["items"]]
     for edge, (key, queue) in enumerate(zip(wiring.edge_keys, wiring.queues, strict=True)):
         cls = topology.operator_class[topology.edges[edge].consumer]
-        fill_queue(queue, manifest["queues"].get(key, ()), brought, cls)
+        fill_queue(queue, manifest["queues"].get(key, ()), items, brought, cls)
     for name, outbox in outboxes.items():
         if name in manifest["outboxes"]:
             fill_outbox(outbox, manifest["outboxes"][name], brought)

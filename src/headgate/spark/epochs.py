@@ -66,6 +66,10 @@ class Epochs:
         self._listen = listen
         self._budget = budget
         self._lock = threading.Lock()
+        self._free = threading.Condition(self._lock)
+        # Lanes that have rows: they go before epochs that only work off what waits.
+        self._asking = 0
+        self._asked = threading.Lock()
         self._saved: tuple[Plan, str] | None = None
         self._reported = 0.0
         self._since_clean = 0
@@ -80,7 +84,12 @@ class Epochs:
     def lane(self, lane: str, packing: str, batch: int, frame: Any) -> None:
         """An epoch for a lane's micro-batch, unless it has been committed already."""
         arrived = time.time()
+        with self._asked:
+            self._asking += 1
         with self._lock:
+            with self._asked:
+                self._asking -= 1
+            self._free.notify_all()
             done = self.commit.lanes.get(lane, -1)
             if done >= batch:
                 return
@@ -103,6 +112,8 @@ class Epochs:
         False if there was nothing to do.
         """
         with self._lock:
+            while self._asking:
+                self._free.wait()
             if not finish and not self.waiting:
                 return False
             self._one(None, None, time.time(), finish)
