@@ -126,5 +126,5 @@ def test_queries_may_differ_when_it_goes_on(tmp_path: Path) -> None:
 
 def test_a_snapshot_of_another_version_is_refused() -> None:
     network = Network(graph(*small()))
-    with pytest.raises(ValueError, match="version 99, this Headgate reads version 1"):
+    with pytest.raises(ValueError, match="version 99, this Headgate reads version 2"):
         network.restore({"version": 99})

@@ -17,7 +17,7 @@ from headgate.spark.session import local_session
 WARM, MEASURED = 20.0, 60.0
 LOAD = 1.5
 CRITICAL = 7
-BUDGET = 0.05
+BUDGET = 0.03
 """New rows wait for the epoch that runs, so what reports may take of one is kept short."""
 MEMORY = 64 << 20
 RATE = 3000.0

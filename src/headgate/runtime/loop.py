@@ -108,6 +108,8 @@ class Loop:
         self.stream_width: dict[int, float] = {}
         self._waiting = 0
         self._seen = clock()
+        of = wiring.topology.operator_class
+        self._highest = [edge.id for edge in wiring.topology.edges if not of[edge.consumer]]
         self._consumers = [wiring.stages[edge.consumer] for edge in wiring.topology.edges]
         state = self.view.queues
         for edge, queue in enumerate(wiring.queues):
@@ -138,6 +140,12 @@ class Loop:
             if e not in queued:
                 flow.run(stages[topology.edges[e].consumer], topology.edges[e].port, item, rows)
         self.deliver(flow, since)
+
+    @property
+    def urgent(self) -> bool:
+        """Whether anything waits for the highest class."""
+        rows = self.view.queues.rows
+        return any(rows[edge] for edge in self._highest)
 
     @property
     def doors(self) -> bool:

@@ -198,13 +198,15 @@ class Network:
 
     # Running ----------------------------------------------------------------------------------------------
 
-    def run(self, budget: float | None = None) -> Report:
+    def run(self, budget: float | None = None, soon: float | None = None) -> Report:
         """Grants units until nothing is ready or the budget (s) is spent; what is left stays in the queues.
 
+        After `soon` seconds it ends as soon as nothing waits for the highest class, so that its results can go.
         Called by one thread at a time. With several threads it returns when none of them runs a grant any more.
         """
         began = self._clock()
         until = inf if budget is None else began + budget
+        hurry = inf if soon is None else began + soon
         failed, grants = len(self._failures), self._granted
         spent = self._flow.seconds + self._workers.seconds
         with self._gate.lock:
@@ -212,9 +214,9 @@ class Network:
             if self._wanted_threads > 1:
                 self._workers.resize(self._wanted_threads)
         if self._wanted_threads == 1:
-            self._run_here(until)
+            self._run_here(until, hurry)
         else:
-            self._workers.run(until)
+            self._workers.run(until, hurry)
         with self._gate.lock:
             return Report(
                 self._clock() - began,
@@ -231,12 +233,18 @@ class Network:
         self._after(flow)
         return done
 
-    def _run_here(self, until: float) -> None:
+    def _run_here(self, until: float, hurry: float) -> None:
         flow, gate, clock = self._flow, self._gate, self._clock
         each = self._query_limits.active
 
+        timed = min(until, hurry) < inf
+
         def may() -> bool:
-            return not each and (until == inf or clock() < until)
+            return not each and not (timed and over())
+
+        def over() -> bool:
+            now = clock()
+            return now >= until or (now >= hurry and not self._loop.urgent)
 
         while True:
             with gate.lock:
@@ -252,7 +260,7 @@ class Network:
                 # Only if the network itself broke: nobody may wait for a grant that never ends.
                 gate.running.pop(id(flow), None)
             self._after(flow)
-            if until < inf and clock() >= until:
+            if timed and over():
                 return
 
     @property

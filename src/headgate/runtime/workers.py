@@ -36,7 +36,7 @@ class Workers:
         self._after = after
         self._each = each
         self._clock = clock
-        self._until = inf
+        self._until = self._hurry = inf
         self._working = False
         self._wanted = 0
         self._flows: list[Flow] = []
@@ -66,11 +66,14 @@ class Workers:
             Thread(target=self._work, args=(flow,), name="headgate", daemon=True).start()
         self._gate.work.notify_all()
 
-    def run(self, until: float) -> None:
-        """Lets the threads work until nothing is ready and nothing runs, or the time has come. Not under the lock."""
+    def run(self, until: float, hurry: float = inf) -> None:
+        """Lets the threads work until nothing is ready and nothing runs, or the time has come. Not under the lock.
+
+        From `hurry` on it is also over when nothing waits for the highest class.
+        """
         gate = self._gate
         with gate.lock:
-            self._until, self._working = until, True
+            self._until, self._hurry, self._working = until, hurry, True
             gate.work.notify_all()
             while self._working and (now := self._clock()) < until:
                 gate.done.wait(None if until == inf else until - now)
@@ -82,6 +85,9 @@ class Workers:
             raise failure
 
     def _may(self) -> bool:
+        """Under the lock: whether a thread that is done with a grant takes another at once."""
+        if self._hurry < inf and self._clock() >= self._hurry and not self._loop().urgent:
+            self._working = False
         return self._working and self._alive <= self._wanted and not self._each
 
     def _end(self, flow: Flow) -> None:

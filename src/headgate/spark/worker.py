@@ -25,6 +25,10 @@ from headgate.spark.plan import Plan
 ANSWER = pa.schema([("kind", pa.string()), ("name", pa.string()), ("data", pa.binary())])
 ANSWER_DDL = "kind string, name string, data binary"
 
+SOON = 0.02
+"""An epoch with new rows that has run so long (s) ends when the highest class has its results: they go out with its
+commit, and epochs of their own work off the rest."""
+
 INLINE = 1 << 16
 """Results of up to so many bytes come with the answer; the driver reads larger ones from the outbox, where they are in
 any case, rather than have Spark copy them from one process to the next."""
@@ -103,7 +107,7 @@ def _epoch(task: Task, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
     if task.finish:
         live.network.finish()
     fed = time.perf_counter()
-    report = live.network.run(task.budget)
+    report = live.network.run(task.budget, None if task.packing is None or task.finish else SOON)
     ran = time.perf_counter()
     answer = _finish(task, live)
     saved = time.perf_counter()
