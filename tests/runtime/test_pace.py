@@ -60,6 +60,29 @@ def test_a_call_that_became_dearer_is_learned_from_short_trains() -> None:
     assert taken[-5:] == [5000] * 5
 
 
+def test_single_rows_that_take_as_long_as_many_are_not_taken_singly_for_ever() -> None:
+    pace = Pace(1)
+    for _ in range(3):
+        pace.learn(1, 0.1)
+    taken = 0
+    for _ in range(60):
+        rows = max(1, int(min(1000.0, pace.train(0.01))))
+        taken += rows
+        pace.learn(rows, 0.1 + 1e-6 * rows)
+    assert taken > 20_000
+
+
+def test_dear_rows_are_seldom_taken_in_twos() -> None:
+    pace = Pace(1)
+    rows, taken = 1, []
+    for _ in range(100):
+        pace.learn(rows, 1.0 * rows)
+        rows = max(1, int(min(1000.0, pace.train(0.01))))
+        taken.append(rows)
+    assert max(taken) <= 2
+    assert sum(taken) < 115
+
+
 def test_a_single_hiccup_is_forgotten() -> None:
     pace = learned(1e-3, 1e-6, [500, 1000, 5000, 2000] * 5)
     pace.train(0.05)

@@ -28,7 +28,7 @@ SELECTIONS = {
 def _engine(spark: Any, root: Path, queries: dict[str, str], options: str = "") -> hg.Engine:
     engine = hg.Engine("cqc", str(root / "ck"), spark=spark, dead_letters=str(root / "dead"))
     engine.execute(
-        "CREATE STREAM s (ts TIMESTAMP, k STRING, v INT, WATERMARK FOR ts AS ts - INTERVAL 1 SECOND)"
+        "CREATE STREAM s (ts TIMESTAMP, k STRING, v INT, WATERMARK FOR ts AS ts - INTERVAL 1 HOUR)"
         f" USING json OPTIONS (path '{root}/in', maxFilesPerTrigger '1'{options});"
     )
     for name, select in queries.items():

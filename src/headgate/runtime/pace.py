@@ -20,6 +20,9 @@ _LONG = 1e-3
 _SURPRISE = 4.0
 """A train that takes so many times more or less than it should begins the learning anew."""
 
+_ALIKE = 5.0
+"""After so many trains alike (as they count by `_KEEP`), a longer one is tried."""
+
 
 class Pace:
     """Seconds of a train by its rows: `fixed + per_row · rows`, by least squares over the last trains.
@@ -28,7 +31,8 @@ class Pace:
     too short a time would cost far more than it brings: a train is always long enough that its rows take as long as
     the call itself. What that runs over is the policy's to charge.
 
-    What cannot be told apart is taken to be the rows'. Trains get shorter then, which tells it apart.
+    What cannot be told apart is taken to be the rows'. Trains get shorter then, which tells it apart; trains that stay
+    alike are made twice as long now and then.
     """
 
     __slots__ = ("_call", "_count", "_dirty", "_product", "_rows", "_seconds", "_squares", "fixed", "per_row", "small")
@@ -47,7 +51,7 @@ class Pace:
         if seconds > _LONG or foreseen > _LONG:
             # Worth a look before the next train. If it is out of proportion, what was known is not true any more.
             self.small = 0.0
-            if self.per_row and not foreseen / _SURPRISE < seconds < foreseen * _SURPRISE:
+            if self._count > 1.5 and not foreseen / _SURPRISE < seconds < foreseen * _SURPRISE:
                 self._count = self._rows = self._seconds = self._squares = self._product = 0.0
                 self.fixed = self._call
         self._count = self._count * _KEEP + 1.0
@@ -74,8 +78,10 @@ class Pace:
             slope = (count * self._product - rows * seconds) / spread
             self.per_row = max(slope, 0.05 * mean)
             self.fixed = max(0.0, (seconds - self.per_row * rows) / count)
+            worth = 1.0
         else:
+            worth = 2.0 * rows / count if count > _ALIKE else 1.0
             if self.fixed * count > 0.5 * seconds:
                 self.fixed = self._call
             self.per_row = max((seconds - self.fixed * count) / rows, 0.1 * mean)
-        self.small = max(1.0, self.fixed / self.per_row) if self.per_row else 1.0
+        self.small = max(worth, self.fixed / self.per_row) if self.per_row else 1.0
