@@ -31,6 +31,9 @@ from headgate.spark.sources import open_table
 from headgate.spark.types import to_arrow
 from headgate.sql import Catalog
 
+_GIVE_WAY = 0.2
+"""The most (s) that an epoch without new rows waits for rows that a lane is about to bring."""
+
 
 class EngineError(RuntimeError):
     """The engine cannot do what was asked, or has stopped; the message says why."""
@@ -435,15 +438,19 @@ class Engine:
     def _work_off(self) -> None:
         """Gives backlog epochs of its own while no new rows come."""
         assert self._epochs is not None
+        assert self._lanes is not None
         while not self._stopping.is_set():
             self._more.wait(0.2)
             self._more.clear()
             if self._stopping.is_set():
                 return
             try:
+                # Rows on their way would have to wait for the whole of it.
+                until = time.monotonic() + _GIVE_WAY
+                while self._epochs.waiting and self._lanes.coming and time.monotonic() < until:
+                    time.sleep(0.005)
                 self._epochs.backlog()
             except Exception as error:
-                assert self._lanes is not None
                 self._lanes.fail(error)
                 return
 

@@ -1,16 +1,18 @@
-"""Damaged files of a checkpoint: `headgate run` says one clear line, and after repair it goes on."""
+"""Damaged files, full disks and read-only folders: `headgate run` says one clear line, and after repair it goes on."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +168,77 @@ def test_damaged_files(spark: Any, copied: Place, which: str, how: str) -> None:
 )
 def test_other_damaged_files(spark: Any, copied: Place, which: str, how: str) -> None:
     _damaged(spark, copied, which, how)
+
+
+@pytest.mark.slow
+def test_a_commit_that_is_gone_is_not_passed_over(spark: Any, copied: Place) -> None:
+    file = _newest_commit(copied)
+    data = file.read_bytes()
+    file.unlink()
+    line = copied.refused("--once")
+    assert re.search(r"the rows of batch \d+ of lane main are in no commit", line)
+    file.write_bytes(data)
+    copied.completes(spark)
+
+
+def _mount(*arguments: str) -> None:
+    done = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+
+
+@contextmanager
+def _small(folder: Path, size: str) -> Iterator[Path]:
+    """A file system in memory of its own."""
+    if shutil.which("mount") is None or os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    folder.mkdir(parents=True, exist_ok=True)
+    _mount("-t", "tmpfs", "-o", f"size={size}", "headgate-test", str(folder))
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_on_a_disk_that_is_full(spark: Any, tmp_path: Path) -> None:
+    place = Place(tmp_path / "place", tmp_path / "source")
+    for number in range(8):
+        _arrive(place.source, number, 3000)
+    with _small(place.root / "ck", "600k") as disk:
+        line = place.refused("--once")
+        assert "No space left" in line
+        assert "ck" in line
+        _mount("-o", "remount,size=200m", str(disk))
+        place.completes(spark)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_is_read_only(spark: Any, stopped: Place, tmp_path: Path) -> None:
+    place = Place(tmp_path / "place", stopped.source)
+    shutil.copytree(stopped.root / "out", place.root / "out")
+    with _small(place.root / "ck", "200m") as disk:
+        shutil.copytree(stopped.root / "ck", disk, dirs_exist_ok=True)
+        _mount("-o", "remount,ro", str(disk))
+        line = place.refused("--once")
+        assert "Read-only file system" in line
+        assert "checkpoint ck" in line
+        _mount("-o", "remount,rw", str(disk))
+        place.completes(spark)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["full", "read-only"])
+def test_a_sink_that_refuses(spark: Any, tmp_path: Path, how: str) -> None:
+    place = Place(tmp_path / "place", tmp_path / "source")
+    for number in range(6):
+        _arrive(place.source, number, 1000)
+    with _small(place.root / "out" / "hot", "24k" if how == "full" else "200m") as disk:
+        if how == "read-only":
+            _mount("-o", "remount,ro", str(disk))
+        line = place.refused("--once")
+        assert line.startswith("query hot: ")
+        assert ("No space left" if how == "full" else "Read-only file system") in line
+        assert "published at the next start" in line
+        _mount("-o", "remount,rw,size=200m", str(disk))
+        place.completes(spark)

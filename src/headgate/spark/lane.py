@@ -45,6 +45,14 @@ class Lane:
         return self._query is not None and bool(self._query.isActive)
 
     @property
+    def coming(self) -> bool:
+        """Whether it has found rows that it is about to bring, or has just brought."""
+        if not self.active:
+            return False
+        status = self._query.status
+        return bool(status["isTriggerActive"] and status["isDataAvailable"])
+
+    @property
     def failure(self) -> Exception | None:
         """Why it stopped by itself, or None."""
         return self._query.exception() if self._query is not None else None

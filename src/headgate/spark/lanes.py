@@ -116,6 +116,11 @@ class Lanes:
         return any(path.lane is not None and path.lane.active for path in self._paths.values())
 
     @property
+    def coming(self) -> bool:
+        """Whether some lane is about to bring rows."""
+        return any(path.lane is not None and path.lane.coming for path in list(self._paths.values()))
+
+    @property
     def failure(self) -> Exception | None:
         return self._failed
 
