@@ -35,7 +35,7 @@ def run() -> Outcome:
         for number in range(FILES):
             write(f"{folder}/in", number, _keys(number * GROUPS // FILES, GROUPS // FILES))
         with _started(folder) as first:
-            state = _until(folder, first, lambda told: told.get("state", 0) >= STATE and told["rows"] >= GROUPS)
+            state = _until(folder, first, lambda told: told["rows"] >= GROUPS and told.get("state", 0) >= STATE)
         write(f"{folder}/in", FILES, _keys(0, 100))
         with _started(folder) as second:
             told = _until(folder, second, lambda told: told.get("first", 0.0) > 0)

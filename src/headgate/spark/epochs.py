@@ -71,7 +71,7 @@ class Epochs:
         self._asking = 0
         self._asked = threading.Lock()
         self._saved: tuple[Plan, str] | None = None
-        self._reported = 0.0
+        self._reported = self._done = 0.0
         self._since_clean = 0
         self._closed = False
         self._blame = Blame()
@@ -109,12 +109,12 @@ class Epochs:
     def backlog(self, *, finish: bool = False) -> bool:
         """An epoch without new rows: works off what waits; with `finish`, after the end of every stream.
 
-        False if there was nothing to do.
+        Also if nothing has come for a while and the last epochs brought no metrics. False if there was nothing to do.
         """
         with self._lock:
             while self._asking:
                 self._free.wait()
-            if not finish and not self.waiting:
+            if not finish and not self.waiting and not self._untold():
                 return False
             self._one(None, None, time.time(), finish)
             return True
@@ -175,8 +175,9 @@ class Epochs:
         self.commit = commit
         self._prefilter.told(report["selected"])
         self.waiting = report["waiting"]
+        self._done = time.monotonic()
         if detailed:
-            self._reported = time.monotonic()
+            self._reported = self._done
         seconds = {"job": job, "commit": time.perf_counter() - began - job, **report["seconds"]}
         arrivals = {query: Arrival(int(a[0]), a[1], a[2]) for query, a in state["arrivals"].items()}
         self._listen(Epoch(number, tuple(results), self.waiting, report["failed"], seconds, metrics, arrivals))
@@ -184,6 +185,9 @@ class Epochs:
         if self._since_clean >= _CLEAN_EVERY:
             self._since_clean = 0
             self._checkpoint.clean()
+
+    def _untold(self) -> bool:
+        return self._done > self._reported and time.monotonic() - self._done >= _METRICS_EVERY
 
     def _over(self, frame: Any, packing: str, plan: Plan, task: Task) -> list[Any]:
         """The job over a micro-batch. If Catalyst raises, the queries that made it do so fail, and the same rows are
