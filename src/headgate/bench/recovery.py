@@ -117,9 +117,11 @@ def _live(folder: str) -> None:
 
     def take(table: pa.Table) -> None:
         told["rows"] += table.num_rows
-        if not told["first"]:
+        # What was published before the kill and not noted comes again; new is what counts a key anew.
+        new = table.filter(pa.compute.greater(table.column("n"), 1)).column("n").to_pylist()
+        if new and not told["first"]:
             told["first"] = time.time()
-            told["counts"] = table.column("n").to_pylist()[:100]
+            told["counts"] = new
         tell()
 
     def tell() -> None:
