@@ -33,13 +33,22 @@ def charges(loop: Loop, memory: Memory, outboxes: Mapping[str, Outbox]) -> dict[
     """
     topology = loop.view.topology
     found = {name: Charge() for name in outboxes}
+    # A batch waits in all queues of its fork: what one reader pays for it is worked out once.
+    parts: dict[int, float] = {}
+
+    def part(held: Held) -> float:
+        known = parts.get(held.order)
+        if known is None:
+            known = parts[held.order] = memory.size(held) / held.readers
+        return known
+
     for edge, queue in enumerate(loop.wiring.queues):
         served = topology.serves[topology.edges[edge].consumer]
-        size = sum(memory.size(item.held) / item.held.readers for item in queue if isinstance(item, Piece))
+        size = sum([part(item.held) for item in queue if isinstance(item, Piece)])
         for query in served:
             found[topology.queries[query].name].waiting += size / len(served)
     for name, outbox in outboxes.items():
-        found[name].waiting += sum(memory.size(held) / held.readers for held in outbox.waiting)
+        found[name].waiting += sum([part(held) for held in outbox.waiting])
     for operator, stage in enumerate(loop.wiring.stages):
         served = topology.serves[operator]
         for query in served:

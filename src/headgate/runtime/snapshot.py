@@ -44,8 +44,9 @@ class Waiting:
     def item(self, item: Piece | Mark) -> int:
         """The number by which the manifest knows something that waits, also if it does so in several queues."""
         key = (item.held.order, item.start, item.stop) if isinstance(item, Piece) else (id(item), -1, -1)
-        found = self._known.setdefault(key, len(self.items))
-        if found == len(self.items):
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = len(self.items)
             if isinstance(item, Piece):
                 self.items.append([self.place(item.held), item.start, item.stop])
             else:
