@@ -29,6 +29,7 @@ from headgate.spark.session import session
 from headgate.spark.sinks.memory import MemoryWriter
 from headgate.spark.sources import open_table
 from headgate.spark.types import to_arrow
+from headgate.spark.warmup import warm_up
 from headgate.sql import Catalog
 
 _GIVE_WAY = 0.2
@@ -149,6 +150,7 @@ class Engine:
         with self._lock:
             if self._spark is None:
                 self._spark = session("headgate", self._master)
+                warm_up(self._spark)
             return self._spark
 
     @property
@@ -349,6 +351,7 @@ class Engine:
                 raise EngineError("there is nothing to run: declare a query first")
             spark = self.spark
             spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
+            warm_up(spark)
             checkpoint = Checkpoint(self._folder)
             checkpoint.probe()
             run = checkpoint.identity()

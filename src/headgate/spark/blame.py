@@ -9,26 +9,16 @@ in Spark, where the selection comes first. Queries for which it still raises fai
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from headgate.graph.queries import Query
 from headgate.spark.analysis import first_line
+from headgate.spark.guilt import Guilt
 from headgate.spark.packing import Packing
 from headgate.spark.slots import conjunction, of_stream
 from headgate.spark.uses import Use, uses
 
 _Key = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Guilt:
-    """A query that must go: where and what it asked Catalyst to compute, and what Spark said."""
-
-    query: str
-    operator: str
-    detail: str
-    error: str
 
 
 class Blame:

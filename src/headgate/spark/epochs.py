@@ -16,8 +16,9 @@ from headgate.graph.queries import Query
 from headgate.operators.batch import Arrival
 from headgate.runtime.quarantine import Failure
 from headgate.runtime.wiring import key_of
-from headgate.spark.blame import Blame, Guilt
+from headgate.spark.blame import Blame
 from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit, Place
+from headgate.spark.guilt import Guilt
 from headgate.spark.plan import Plan
 from headgate.spark.prefilter import Prefilter
 from headgate.spark.worker import ANSWER_DDL, Task, work

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from headgate.graph.shared import SharedGraph
 from headgate.operators.settings import Settings
 from headgate.runtime.network import Network
-from headgate.spark.blame import Guilt
 from headgate.spark.checkpoint import Bundle, Checkpoint, Commit
+from headgate.spark.guilt import Guilt
 from headgate.spark.packing import Packing
 from headgate.spark.parts import CheckpointStore
 from headgate.spark.plan import Plan
