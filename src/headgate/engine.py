@@ -351,7 +351,6 @@ class Engine:
                 raise EngineError("there is nothing to run: declare a query first")
             spark = self.spark
             spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
-            warm_up(spark)
             checkpoint = Checkpoint(self._folder)
             checkpoint.probe()
             run = checkpoint.identity()

@@ -21,6 +21,7 @@ from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit, Place
 from headgate.spark.guilt import Guilt
 from headgate.spark.plan import Plan
 from headgate.spark.prefilter import Prefilter
+from headgate.spark.warmup import warm_up
 from headgate.spark.worker import ANSWER_DDL, Task, work
 
 _METRICS_EVERY = 0.5
@@ -75,6 +76,7 @@ class Epochs:
         self._reported = self._done = 0.0
         self._since_clean = 0
         self._closed = False
+        self._warm: threading.Thread | None = warm_up(spark)
         self._blame = Blame()
         self._prefilter = Prefilter()
         self._left: tuple[Plan, object, tuple[Query, ...]] | None = None
@@ -140,6 +142,9 @@ class Epochs:
             finish=finish,
             detailed=detailed,
         )
+        if self._warm is not None:
+            self._warm.join()
+            self._warm = None
         began = time.perf_counter()
         answer = _job(self._spark.range(1), task) if packing is None else self._over(frame, packing, plan, task)
         job = time.perf_counter() - began

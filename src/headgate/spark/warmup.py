@@ -9,18 +9,23 @@ from typing import Any
 
 import pyarrow as pa
 
-_begun: set[str] = set()
+_begun: dict[str, threading.Thread] = {}
 _lock = threading.Lock()
 
 
-def warm_up(spark: Any) -> None:
-    """Begins it, once for each Spark application; returns at once. The worker is used again for the first epoch."""
+def warm_up(spark: Any) -> threading.Thread:
+    """Begins it, once for each Spark application, and returns at once.
+
+    The first epoch must wait for the thread to end: if both ran at once Spark would start a second worker, tasks would
+    go to the two in turn, and each would find the network in the state of the epoch before the last.
+    """
     application = str(spark.sparkContext.applicationId)
     with _lock:
-        if application in _begun:
-            return
-        _begun.add(application)
-    threading.Thread(target=_first_job, args=(spark,), name="headgate-warm-up", daemon=True).start()
+        if application not in _begun:
+            thread = threading.Thread(target=_first_job, args=(spark,), name="headgate-warm-up", daemon=True)
+            _begun[application] = thread
+            thread.start()
+        return _begun[application]
 
 
 def _first_job(spark: Any) -> None:
