@@ -358,7 +358,7 @@ class Engine:
             self._publisher = Publisher(
                 checkpoint, run, spark, self._put_aside, self._published, kept=not self._temporary
             )
-            self._epochs = Epochs(spark, checkpoint, run, self._planned, self._committed, self._budget)
+            self._epochs = Epochs(spark, checkpoint, run, self._planned, self._committed, self._budget, warm_up(spark))
             self.resumption = _resumption(self._epochs, self.queries)
             self._lanes = Lanes(spark, checkpoint, self._frames, self._epochs.lane, self._every)
             for query in self.queries.values():

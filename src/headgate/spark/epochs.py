@@ -21,7 +21,6 @@ from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit, Place
 from headgate.spark.guilt import Guilt
 from headgate.spark.plan import Plan
 from headgate.spark.prefilter import Prefilter
-from headgate.spark.warmup import warm_up
 from headgate.spark.worker import ANSWER_DDL, Task, work
 
 _METRICS_EVERY = 0.5
@@ -49,7 +48,7 @@ class Epoch:
 class Epochs:
     """Runs epochs for an engine. `run` may be called from any thread; epochs never overlap.
 
-    `listen` gets every epoch after its commit, in order, on the thread that ran it.
+    The first waits for the thread `warm` to end. `listen` gets every epoch after its commit, in order, on the thread that ran it.
     """
 
     def __init__(
@@ -60,6 +59,7 @@ class Epochs:
         plan: Callable[[], Plan],
         listen: Callable[[Epoch], None],
         budget: float | None,
+        warm: threading.Thread | None = None,
     ) -> None:
         self._spark = spark
         self._checkpoint = checkpoint
@@ -76,7 +76,7 @@ class Epochs:
         self._reported = self._done = 0.0
         self._since_clean = 0
         self._closed = False
-        self._warm: threading.Thread | None = warm_up(spark)
+        self._warm = warm
         self._blame = Blame()
         self._prefilter = Prefilter()
         self._left: tuple[Plan, object, tuple[Query, ...]] | None = None
