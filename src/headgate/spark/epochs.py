@@ -48,8 +48,8 @@ class Epoch:
 class Epochs:
     """Runs epochs for an engine. `run` may be called from any thread; epochs never overlap.
 
-    The first waits for the thread `warm` to end. `listen` gets every epoch after its commit, in order, on the thread that
-    ran it.
+    The first waits for the thread `warm` to end. `listen` gets every epoch after its commit, in order, on the
+    thread that ran it.
     """
 
     def __init__(
