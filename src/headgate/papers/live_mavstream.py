@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -122,13 +122,27 @@ def _outcome(
             "work": "operators let the time pass that a row costs; queues, scheduler and grant loop are real",
             "time": "of the thread's processor, set forward by that work and where there is nothing to do",
         },
-        series=[
-            Series(f"{policy}, {label}", list(places), [pair[side] for pair in each])
-            for policy, each in found.items()
-            for side, label in enumerate(("measured", "foretold"))
-        ],
-        axes=("data rate (tuples/s on each stream, before scaling)", what),
+        series=_series(places, found),
+        axes=(
+            "data rate (tuples/s on each stream, before scaling)"
+            if len(places) > 1
+            else ", ".join(f"{number} {policy}" for number, policy in enumerate(found, 1)),
+            what,
+        ),
     )
+
+
+def _series(places: Sequence[float], found: Mapping[str, Sequence[tuple[float, float]]]) -> list[Series]:
+    """What was measured and what was foretold: over the rates, or over the policies where there is but one course."""
+    sides = list(enumerate(("measured", "foretold")))
+    if len(places) == 1:
+        numbers = [float(number) for number in range(1, len(found) + 1)]
+        return [Series(label, numbers, [each[0][side] for each in found.values()]) for side, label in sides]
+    return [
+        Series(f"{policy}, {label}", list(places), [pair[side] for pair in each])
+        for policy, each in found.items()
+        for side, label in sides
+    ]
 
 
 def _latency(run: Measured) -> tuple[float, float]:
