@@ -56,6 +56,8 @@ def run(
     if not engine.queries:
         raise InputError(f"{script}: there is no query in it; add CREATE QUERY name AS SELECT …")
     asked = threading.Event()
+    # Spark has a handler of its own, which it sets when it starts: ours comes after.
+    engine.spark  # noqa: B018
     with _interrupts(asked):
         try:
             if once:
