@@ -18,6 +18,7 @@ from headgate.operators.batch import Arrival
 from headgate.runtime.latency import Latency
 from headgate.runtime.limits import Limits
 from headgate.runtime.modes import mode_of
+from headgate.scheduling import Scheduler, Topology, View
 from headgate.scheduling import policy as policy_of
 from headgate.spark.analysis import Analyzer
 from headgate.spark.checkpoint import Checkpoint
@@ -34,6 +35,11 @@ from headgate.sql import Catalog
 
 _GIVE_WAY = 0.2
 """The most (s) that an epoch without new rows waits for rows that a lane is about to bring."""
+
+
+def _check(policy: str) -> None:
+    """PolicyError if there is no such policy, or if it runs in simulation only."""
+    Scheduler(policy_of(policy), View.of(Topology.of({"operator": ["stream"]})))
 
 
 class EngineError(RuntimeError):
@@ -110,7 +116,7 @@ class Engine:
         results: int = 10_000,
         dead_letters: str | None = None,
     ) -> None:
-        policy_of(policy)
+        _check(policy)
         self._policy = policy
         self._temporary = checkpoint is None
         self._folder = checkpoint or tempfile.mkdtemp(prefix="headgate-")
@@ -210,7 +216,7 @@ class Engine:
 
     @policy.setter
     def policy(self, policy: str) -> None:
-        policy_of(policy)
+        _check(policy)
         with self._lock:
             self._policy = policy
             self._changed()

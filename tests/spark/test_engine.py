@@ -205,3 +205,9 @@ def test_what_is_wrong_is_told_at_the_start(spark: Any, tmp_path: Path) -> None:
     broken.query("q", "SELECT value FROM r")
     with pytest.raises(CheckpointError, match="cannot be opened"):
         broken.start()
+
+
+@pytest.mark.parametrize("policy", ["mss", "cqc:inner=tuple-greedy"])
+def test_a_policy_that_runs_in_simulation_only_is_refused_at_once(policy: str) -> None:
+    with pytest.raises(ValueError, match="runs in simulation only"):
+        hg.Engine(policy)
