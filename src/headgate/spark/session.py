@@ -21,6 +21,7 @@ _ANYWHERE = {
 _LOCAL = {
     # TCP to the Python worker stalls 40 ms a task on delayed acknowledgements.
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "headgate.spark.daemon",
     # Each checkpoint file otherwise costs several forked chmods.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
