@@ -13,7 +13,7 @@ from headgate.runtime.held import Held
 from headgate.runtime.limits import Limits
 from headgate.runtime.memory import Memory
 from headgate.runtime.outbox import Outbox
-from headgate.runtime.pace import Pace
+from headgate.runtime.pace import SHORT, Pace
 from headgate.runtime.queue import EdgeQueue, Mark, Piece
 from headgate.runtime.stage import Stage
 from headgate.runtime.wiring import Wiring
@@ -36,7 +36,8 @@ class LiveUnit:
     """A unit at work: its entries, what its grants have cost, and the grant that it has now.
 
     A unit has one grant at a time. Of that one: `left` are the rows that waited when it began, if the policy allows so
-    many (rows that come meanwhile wait); then the train that it took and how far that is.
+    many (rows that come meanwhile wait); then the train that it took, how far that is, and when (`now`) it took it or
+    was through with its last.
     """
 
     __slots__ = (
@@ -48,6 +49,7 @@ class LiveUnit:
         "id",
         "last",
         "left",
+        "now",
         "pace",
         "passed",
         "rows",
@@ -55,7 +57,6 @@ class LiveUnit:
         "since",
         "slowest",
         "taken",
-        "taken_at",
         "train",
     )
 
@@ -68,7 +69,7 @@ class LiveUnit:
         self.seconds = 0.0
         self.slowest = 0.0
         self.entry = self.entries[0]
-        self.began = self.deadline = self.taken_at = self.left = self.since = 0.0
+        self.began = self.deadline = self.now = self.left = self.since = 0.0
         self.train: Sequence[Piece | Mark] = ()
         self.last: Piece | None = None
         self.passed = 0
@@ -179,21 +180,20 @@ class Loop:
                     self._gate.work.notify()
 
     def _put(self, edge: int, held: Held) -> None:
-        queue, state = self.wiring.queues[edge], self.view.queues
-        empty = not queue
-        queue.put(held)
-        count = held.count
+        state, count = self.view.queues, held.count
+        self.wiring.queues[edge].put(held)
         self._waiting += count
-        state.rows[edge] += count
+        before = state.rows[edge]
+        state.rows[edge] = before + count
         state.bytes[edge] += held.size
         self._consumers[edge].came += count
-        if empty:
-            state.oldest[edge] = held.arrival.first
-            self.scheduler.arrived(edge, True)
-            if self._gate.asleep:
-                self._gate.work.notify()
-        else:
+        if before:
             self.scheduler.arrived(edge, False)
+            return
+        state.oldest[edge] = held.arrival.first
+        self.scheduler.arrived(edge, True)
+        if self._gate.asleep:
+            self._gate.work.notify()
 
     def _take(self, entry: Entry, rows: float) -> list[Piece | Mark]:
         queue, edge, state = entry.queue, entry.edge, self.view.queues
@@ -201,9 +201,8 @@ class Loop:
         for item in train:
             if isinstance(item, Piece):
                 item.held.pins += 1
-        had = state.rows[edge]
-        if queue:
-            left = queue.waiting
+        had, left = state.rows[edge], queue.rows + queue.marks
+        if left:
             self._waiting -= int(had) - left
             state.rows[edge] = left
             state.bytes[edge] *= left / had
@@ -252,9 +251,17 @@ class Loop:
 
     def begin(self, flow: Flow, until: float) -> LiveUnit | None:
         """Under the lock: asks the scheduler for a grant and takes its first train; None if nothing is ready."""
-        now = self._clock()
+        return self._begin(flow, until, self._clock())
+
+    def _begin(self, flow: Flow, until: float, now: float) -> LiveUnit | None:
         scheduler = self.scheduler
-        self._elapse(now)
+        # Adds up what waited, for those who learn from it.
+        elapsed = now - self._seen
+        self._seen = now
+        performance, held = self.view.performance, self._memory.bytes
+        self.view.queues.held = held
+        performance.queued_rows += elapsed * self._waiting
+        performance.queued_bytes += elapsed * held
         if now >= scheduler.due:
             self._refresh(now)
         grant = scheduler.next(now)
@@ -266,7 +273,9 @@ class Loop:
         self._gate.running[id(flow)] = (number, now)
         unit = self.units[number]
         unit.began = now
-        unit.deadline = min(now + min(seconds, self._limits.grant), until)
+        longest = self._limits.grant
+        deadline = now + (seconds if seconds < longest else longest)
+        unit.deadline = deadline if deadline < until else until
         waiting = 0
         for entry in unit.entries:
             waiting += entry.queue.rows
@@ -288,10 +297,10 @@ class Loop:
             with self._lock:
                 if self._goes_on(unit, flow):
                     continue
-                if flow.errors or self._gate.paused or not may():
-                    return
-                following = self.begin(flow, until)
+                ends = flow.errors or self._gate.paused or not may()
+                following = None if ends else self._begin(flow, until, unit.now)
                 if following is None:
+                    self._gate.leave(id(flow))
                     return
                 unit = following
 
@@ -302,7 +311,7 @@ class Loop:
         if rows > unit.pace.small:
             rows = min(rows, unit.pace.train(unit.deadline - now))
         unit.train = self._take(entry, rows)
-        unit.taken_at = now
+        unit.now = now
 
     def _goes_on(self, unit: LiveUnit, flow: Flow) -> bool:
         """Under the lock: a train is through. Takes the next one of the grant, or ends the grant."""
@@ -312,7 +321,10 @@ class Loop:
         if rows:
             unit.taken += rows
             unit.left -= rows
-            unit.pace.learn(rows, now - unit.taken_at)
+            seconds, pace = now - unit.now, unit.pace
+            # Of trains that are short anyway it is enough to learn from a few.
+            if seconds > SHORT or rows > pace.small or not unit.grants & 3:
+                pace.learn(rows, seconds)
         if unit.left > 0 and now < unit.deadline:
             self._take_train(unit, now)
             if unit.train:
@@ -335,19 +347,21 @@ class Loop:
                 with self._lock:
                     self._through(done, flow, since)
             done, since = item, item.held.arrival.first
-            size = item.stop - item.start
-            flow.run(stage, port, self._batch(item, size), size)
+            held, size = item.held, item.stop - item.start
+            if size == held.count and (whole := held.rows) is not None:
+                batch = Batch(whole, held.arrival, held.watermark, None, held.computed)
+            else:
+                batch = self._batch(item, size)
+            flow.run(stage, port, batch, size)
             rows += size
         unit.last, unit.since, unit.passed = done, since, rows
 
     def _batch(self, piece: Piece, size: int) -> Batch:
         """The rows of a piece, brought back if they were spilled."""
         held = piece.held
-        computed, rows = held.computed, held.rows
-        if rows is None:
-            with self._lock:
-                rows = self._memory.rows(held)
-                computed = held.computed
+        with self._lock:
+            rows = self._memory.rows(held)
+            computed = held.computed
         if size == held.count:
             return Batch(rows, held.arrival, held.watermark, None, computed)
         return Batch(rows.slice(piece.start, size), part_of(held.arrival, size), held.watermark)
@@ -357,7 +371,7 @@ class Loop:
         if piece is not None:
             held = piece.held
             held.pins -= 1
-            if piece.last:
+            if piece.stop == held.count:
                 self._memory.release(held)
             if held.readers:
                 self._memory.grown(held)
@@ -365,6 +379,7 @@ class Loop:
 
     def _finish(self, unit: LiveUnit, flow: Flow, now: float) -> None:
         elapsed = now - unit.began
+        unit.now = now
         unit.grants += 1
         unit.rows += unit.taken
         unit.seconds += elapsed
@@ -374,16 +389,6 @@ class Loop:
         self.seconds += elapsed
         self.scheduler.finished(unit.id, now, elapsed, unit.taken, flow.rows_out)
         flow.rows_out = 0
-        self._gate.leave(id(flow))
-
-    def _elapse(self, now: float) -> None:
-        """Adds up what waited, for those who learn from it."""
-        elapsed = now - self._seen
-        self._seen = now
-        state, performance = self.view.queues, self.view.performance
-        state.held = self._memory.bytes
-        performance.queued_rows += elapsed * self._waiting
-        performance.queued_bytes += elapsed * state.held
 
     # Changes: under the lock ------------------------------------------------------------------------------
 

@@ -156,7 +156,8 @@ class Memory:
             held.roots = None
         self.bytes -= held.bytes
         held.bytes = held.memo = 0
-        held.computed = {}
+        if held.computed:
+            held.computed = {}
         held.rows = None
         del self._resident[held.order]
 

@@ -14,7 +14,7 @@ _KEEP = 0.9
 _SPREAD = 0.05
 """The variance of the trains' lengths, in squares of their mean, below which the two parts cannot be told apart."""
 
-_LONG = 1e-3
+SHORT = 1e-3
 """A train that takes less (s) does no harm, whatever it was thought to take."""
 
 _SURPRISE = 4.0
@@ -48,7 +48,7 @@ class Pace:
     def learn(self, rows: int, seconds: float) -> None:
         """A train has been run."""
         foreseen = self.fixed + self.per_row * rows
-        if seconds > _LONG or foreseen > _LONG:
+        if seconds > SHORT or foreseen > SHORT:
             # Worth a look before the next train. If it is out of proportion, what was known is not true any more.
             self.small = 0.0
             if self._count > 1.5 and not foreseen / _SURPRISE < seconds < foreseen * _SURPRISE:

@@ -94,8 +94,11 @@ class EdgeQueue:
     def take(self, rows: float = inf) -> list[Piece | Mark]:
         """A train: the oldest pieces and marks, up to a number of rows (at least one). The marks behind the last row
         come with it; a train that begins with marks has at least those."""
-        train: list[Piece | Mark] = []
         items = self._items
+        if len(items) == 1 and self.rows and self.rows <= rows:
+            self.rows = 0
+            return [items.popleft()]
+        train: list[Piece | Mark] = []
         left = max(rows, 1)
         while items:
             head = items[0]
