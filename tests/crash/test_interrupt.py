@@ -1,4 +1,4 @@
-"""Ctrl-C on a running `headgate run`: the epoch is finished, the state is kept, and the same command goes on."""
+"""Ctrl-C on `headgate run`: the epoch is finished, the state is kept, and the same command goes on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,8 @@ CREATE QUERY counts AS SELECT k, count(*) AS n FROM s GROUP BY k;
 """
 
 
-def _interrupted(folder: Path, commits: int) -> str:
-    """Runs the script until it has so many commits, sends one interrupt, and gives all that it wrote."""
+def _interrupted(folder: Path, ready: Callable[[int], bool]) -> str:
+    """Runs the script until its process is `ready`, sends one interrupt, and gives all that it wrote."""
     process = subprocess.Popen(
         [sys.executable, "-m", "headgate.cli.main", "run", "script.sql", "--checkpoint", "ck"],
         cwd=folder,
@@ -29,9 +30,9 @@ def _interrupted(folder: Path, commits: int) -> str:
     )
     try:
         until = time.monotonic() + 240
-        while len(list((folder / "ck" / "commits").glob("*.json"))) < commits:
+        while not ready(process.pid):
             assert process.poll() is None, process.communicate()[0]
-            assert time.monotonic() < until, "there was no commit in time"
+            assert time.monotonic() < until, "it did not come so far in time"
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         told, _ = process.communicate(timeout=120)
@@ -41,14 +42,39 @@ def _interrupted(folder: Path, commits: int) -> str:
     return told
 
 
-def test_an_interrupt_leaves_a_state_to_go_on_from(tmp_path: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
     (tmp_path / "script.sql").write_text(SCRIPT)
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "1.json").write_text('{"k": "a", "v": 1}\n')
-    told = _interrupted(tmp_path, 1)
+    return tmp_path
+
+
+def test_an_interrupt_leaves_a_state_to_go_on_from(folder: Path) -> None:
+    def commits(number: int) -> Callable[[int], bool]:
+        return lambda _: len(list((folder / "ck" / "commits").glob("*.json"))) >= number
+
+    told = _interrupted(folder, commits(1))
     assert "the same command goes on from there" in told
     assert "Traceback" not in told
-    (tmp_path / "in" / "2.json").write_text('{"k": "a", "v": 2}\n')
-    told = _interrupted(tmp_path, 2)
+    (folder / "in" / "2.json").write_text('{"k": "a", "v": 2}\n')
+    told = _interrupted(folder, commits(2))
     assert "goes on after epoch 0" in told
     assert "Traceback" not in told
+
+
+def test_an_interrupt_while_spark_starts_leaves_no_process(folder: Path) -> None:
+    java: list[int] = []
+
+    def starting(process: int) -> bool:
+        children = Path(f"/proc/{process}/task/{process}/children")
+        if not children.exists():
+            pytest.skip("this system does not tell a process's children")
+        java.extend(int(child) for child in children.read_text().split())
+        return bool(java)
+
+    told = _interrupted(folder, starting)
+    assert "ending as soon as Spark has started" in told
+    assert "Traceback" not in told
+    for child in java:
+        assert not Path(f"/proc/{child}/exe").exists(), "Spark's JVM runs on"

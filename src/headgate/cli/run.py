@@ -52,13 +52,18 @@ def run(
         raise InputError("--replicas: more than one copy of the network is not supported yet; leave it at 1")
     text = read(script)
     engine = Engine(policy, checkpoint, master=master, budget=budget / 1000, every=every / 1000, threads=threads)
-    engine.execute(text, file=str(script))
-    if not engine.queries:
-        raise InputError(f"{script}: there is no query in it; add CREATE QUERY name AS SELECT …")
     asked = threading.Event()
+    # An interrupt while Spark's JVM comes up would leave that behind, without anyone to end it.
+    with _interrupts(asked, "ending as soon as Spark has started"):
+        engine.execute(text, file=str(script))
+        if not engine.queries:
+            raise InputError(f"{script}: there is no query in it; add CREATE QUERY name AS SELECT …")
+        engine.spark  # noqa: B018
+    if asked.is_set():
+        engine.stop()
+        return
     # Spark has a handler of its own, which it sets when it starts: ours comes after.
-    engine.spark  # noqa: B018
-    with _interrupts(asked):
+    with _interrupts(asked, "finishing the epoch"):
         try:
             if once:
                 _once(engine, asked, quiet)
@@ -113,8 +118,8 @@ def _tell_resumption(engine: Engine, quiet: bool) -> bool:
 
 
 @contextmanager
-def _interrupts(asked: threading.Event) -> Iterator[None]:
-    """The first Ctrl-C (or TERM) asks for an orderly end; a second one ends at once."""
+def _interrupts(asked: threading.Event, doing: str) -> Iterator[None]:
+    """The first Ctrl-C (or TERM) asks for an orderly end, and it is told what is done first; a second ends at once."""
 
     def ask(number: int, frame: FrameType | None) -> None:
         del frame
@@ -122,7 +127,7 @@ def _interrupts(asked: threading.Event) -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         asked.set()
-        typer.echo("headgate: finishing the epoch; once more ends at once", err=True)
+        typer.echo(f"headgate: {doing}; once more ends at once", err=True)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-FIRST = 4096
-"""The most rows that a unit takes before its pace is known."""
+FIRST = 256
+"""The most rows that a unit takes before its pace is known: few, as a function may take a millisecond for each."""
 
 _CALL = 2e-5
 """What an operator takes for a batch however small (s), before anything is known of it."""
