@@ -272,6 +272,8 @@ class Engine:
         """Finishes the epoch that runs, publishes its results and leaves a checkpoint to go on from."""
         self._close()
         if self._own_session and self._spark is not None:
+            # Cut off in the middle of that, Spark would tell of it at length.
+            warm_up(self._spark).join()
             self._spark.stop()
             self._spark = None
 

@@ -233,7 +233,7 @@ def test_a_sink_that_refuses(spark: Any, tmp_path: Path, how: str) -> None:
     place = Place(tmp_path / "place", tmp_path / "source")
     for number in range(6):
         _arrive(place.source, number, 1000)
-    with _small(place.root / "out" / "hot", "24k" if how == "full" else "200m") as disk:
+    with _small(place.root / "out" / "hot", "12k" if how == "full" else "200m") as disk:
         if how == "read-only":
             _mount("-o", "remount,ro", str(disk))
         line = place.refused("--once")
