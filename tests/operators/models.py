@@ -145,7 +145,7 @@ def _correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
     try:
         return statistics.correlation(xs, ys)
     except statistics.StatisticsError:
-        return math.nan
+        return None
 
 
 def check_groups(found: Sequence[Row], groups: Mapping[Any, Sequence[Row]], keys: int) -> None:

@@ -1,7 +1,8 @@
 """Variance, standard deviation, skewness, kurtosis, covariance and correlation by central moments.
 
 States are (count, means, sums of powers of the distances from the mean) and merge by the pairwise update of Chan,
-Golub and LeVeque (1979), so that no difference of large sums is ever taken.
+Golub and LeVeque (1979), so that no difference of large sums is ever taken. A mean is never outside its values, so
+that equal ones have no spread at all, as in Spark: 1.39 + 1.39 + 1.39 is not three times 1.39.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.graph.expressions import Expr
-from headgate.operators.aggregate.grouping import Groups, Rounds, count, total
+from headgate.operators.aggregate.grouping import Groups, Reduction, Rounds, count, total
 
 Floats = npt.NDArray[np.float64]
 
@@ -33,17 +34,16 @@ class Moments:
 
     def partial(self, inputs: Sequence[pa.Array], groups: Groups) -> Rounds:
         values = inputs[0].cast(pa.float64(), safe=False)
-        counts, sums = yield [count(values), total(values)]
-        mean = _ratio(sums, counts)
+        counts, *found = yield [count(values), *_spread(values)]
+        mean = _mean(counts, found)
         away = pc.subtract(values, groups.spread(pa.array(mean)))
         powers = yield [total(_power(away, degree)) for degree in range(2, self._degree + 1)]
         return [counts, pa.array(mean), *(_zeroed(p) for p in powers)]
 
     def merge(self, state: Sequence[pa.Array], groups: Groups) -> Rounds:
         n, means = state[0], state[1]
-        weighted = pc.multiply(n.cast(pa.float64(), safe=False), means)
-        counts, sums = yield [total(n), total(weighted)]
-        mean = _ratio(sums, counts)
+        counts, *found = yield [total(n), *_spread(means, n)]
+        mean = _mean(counts, found)
         weight = n.to_numpy().astype(np.float64)
         away = means.to_numpy(zero_copy_only=False) - mean[groups.ids]
         away = np.where(weight > 0, away, 0.0)
@@ -62,10 +62,13 @@ class Moments:
         with np.errstate(divide="ignore", invalid="ignore"):
             if self._name in ("skewness", "kurtosis"):
                 if self._name == "skewness":
-                    value = np.sqrt(n) * more[0] / np.sqrt(m2**3)
+                    below = np.sqrt(m2**3)
+                    value = np.sqrt(n) * more[0] / below
                 else:
-                    value = n * more[1] / (m2 * m2) - 3.0
-                return pa.array(value, mask=(n == 0) | (m2 == 0))
+                    below = m2 * m2
+                    value = n * more[1] / below - 3.0
+                # As in Spark: without any spread there is neither.
+                return pa.array(value, mask=(n == 0) | (below == 0))
             sample = self._name.endswith("_samp")
             value = m2 / (n - 1 if sample else n)
             if self._name.startswith("stddev"):
@@ -88,8 +91,8 @@ class CoMoments:
         both = pc.and_(pc.is_valid(inputs[0]), pc.is_valid(inputs[1]))
         nothing = pa.scalar(None, pa.float64())
         x, y = (pc.if_else(both, values.cast(pa.float64(), safe=False), nothing) for values in inputs)
-        counts, sum_x, sum_y = yield [count(x), total(x), total(y)]
-        mean_x, mean_y = _ratio(sum_x, counts), _ratio(sum_y, counts)
+        counts, *found = yield [count(x), *_spread(x), *_spread(y)]
+        mean_x, mean_y = _mean(counts, found[:3]), _mean(counts, found[3:])
         dx = pc.subtract(x, groups.spread(pa.array(mean_x)))
         dy = pc.subtract(y, groups.spread(pa.array(mean_y)))
         sums = yield [total(pc.multiply(a, b)) for a, b in ((dx, dy), (dx, dx), (dy, dy))]
@@ -97,10 +100,9 @@ class CoMoments:
 
     def merge(self, state: Sequence[pa.Array], groups: Groups) -> Rounds:
         n, x, y = state[:3]
-        wide = n.cast(pa.float64(), safe=False)
-        counts, sum_x, sum_y = yield [total(n), total(pc.multiply(wide, x)), total(pc.multiply(wide, y))]
-        mean_x, mean_y = _ratio(sum_x, counts), _ratio(sum_y, counts)
-        weight = wide.to_numpy()
+        counts, *found = yield [total(n), *_spread(x, n), *_spread(y, n)]
+        mean_x, mean_y = _mean(counts, found[:3]), _mean(counts, found[3:])
+        weight = n.to_numpy().astype(np.float64)
         dx = np.where(weight > 0, x.to_numpy(zero_copy_only=False) - mean_x[groups.ids], 0.0)
         dy = np.where(weight > 0, y.to_numpy(zero_copy_only=False) - mean_y[groups.ids], 0.0)
         moved = [
@@ -115,16 +117,27 @@ class CoMoments:
         xy, xx, yy = (column.to_numpy(zero_copy_only=False) for column in state[3:])
         with np.errstate(divide="ignore", invalid="ignore"):
             if self._name == "corr":
-                # As in Spark: of one pair there is no correlation; no spread gives NaN or, for one row, null.
-                return pa.array(xy / np.sqrt(xx * yy), mask=n <= 1)
+                # As in Spark: of one pair, or without any spread, there is no correlation.
+                below = np.sqrt(xx * yy)
+                return pa.array(xy / below, mask=(n <= 1) | (below == 0))
             sample = self._name == "covar_samp"
             return pa.array(xy / (n - 1 if sample else n), mask=n <= (1 if sample else 0))
 
 
-def _ratio(sums: pa.Array, counts: pa.Array) -> Floats:
-    """The mean of each group; 0 where the group has no value."""
-    values = pc.fill_null(sums, 0.0).to_numpy()
-    return np.asarray(values / np.maximum(counts.to_numpy(), 1), np.float64)
+def _spread(values: pa.Array, weights: pa.Array | None = None) -> list[Reduction]:
+    """What the mean of each group is made of: the sum, the smallest and the largest; values of no weight do not
+    count."""
+    if weights is None:
+        return [total(values), Reduction(values, "min"), Reduction(values, "max")]
+    there = pc.if_else(pc.greater(weights, 0), values, pa.scalar(None, pa.float64()))
+    weighted = pc.multiply(weights.cast(pa.float64(), safe=False), there)
+    return [total(weighted), Reduction(there, "min"), Reduction(there, "max")]
+
+
+def _mean(counts: pa.Array, found: Sequence[pa.Array]) -> Floats:
+    """The mean of each group, between its smallest and its largest value; 0 where it has none."""
+    sums, low, high = (pc.fill_null(column, 0.0).to_numpy() for column in found)
+    return np.asarray(np.clip(sums / np.maximum(counts.to_numpy(), 1), low, high), np.float64)
 
 
 def _power(values: pa.Array, degree: int) -> pa.Array:
