@@ -139,13 +139,10 @@ def _moment(values: Sequence[Decimal], degree: int) -> float | None:
 
 
 def _correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
-    if len(pairs) < 2:
+    xs, ys = zip(*pairs, strict=True) if pairs else ((), ())
+    if len(set(xs)) < 2 or len(set(ys)) < 2:
         return None
-    xs, ys = zip(*pairs, strict=True)
-    try:
-        return statistics.correlation(xs, ys)
-    except statistics.StatisticsError:
-        return None
+    return statistics.correlation(xs, ys)
 
 
 def check_groups(found: Sequence[Row], groups: Mapping[Any, Sequence[Row]], keys: int) -> None:

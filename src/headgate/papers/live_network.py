@@ -11,7 +11,8 @@ else runs on the machine does not count.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from random import Random
@@ -71,6 +72,13 @@ class Clock:
 
     def __call__(self) -> float:
         return time.thread_time() + self._skipped
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """What is done meanwhile takes no time."""
+        began = time.thread_time()
+        yield
+        self._skipped -= time.thread_time() - began
 
     def forward(self, moment: float) -> None:
         """Nothing happens before a moment that has not come yet."""
@@ -169,7 +177,7 @@ def slower(models: Mapping[str, Model], times: float, *, windows: bool = True) -
 def _slower(model: Model, times: float, windows: bool) -> Model:
     if isinstance(model, ModelledOperator) and isinstance(model.cost, int | float):
         return replace(model, cost=model.cost * times)
-    if isinstance(model, Join):
+    if isinstance(model, Join) and isinstance(model.cost, int | float):
         window = model.window * times if windows and model.window is not None else model.window
         return replace(
             model,

@@ -1,8 +1,9 @@
 """Does the simulator foretell the real network? Real operators on real rows, in three classes, at several loads.
 
 The 21 queries of 004's workload A as SQL: selections, window aggregates and window joins over 27 streams whose batches
-come at Poisson moments. What each operator, grant and push cost is measured while they run; given those means and the
-same moments of arrival, the simulator must come to the same mean latency for each class.
+come at Poisson moments. What each batch costs in each operator is recorded while they run, and what grants and pushes
+cost on average; given that and the same moments of arrival, the simulator must come to the same mean latency for each
+class.
 
 Time is that of this thread's processor, set forward where there is nothing to do: what else runs on the machine neither
 delays a batch nor counts as its latency, and nobody waits for the next one to come.
@@ -13,26 +14,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import zip_longest
 from random import Random
 
 import numpy as np
 import pyarrow as pa
 
+from headgate.graph.operators import Operator as Node
 from headgate.graph.shared import SharedGraph
 from headgate.graph.types import TIMESTAMP
+from headgate.operators.batch import Batch
+from headgate.operators.contract import LiveOperator
+from headgate.operators.live import live
+from headgate.operators.settings import Settings
 from headgate.outcome import Figures, Outcome, Series
 from headgate.papers import cqc
 from headgate.papers.live_network import Clock
 from headgate.runtime import Limits, Network
+from headgate.runtime.wiring import key_of
 from headgate.scheduling import Topology
 from headgate.scheduling.graphs import topology_of
-from headgate.simulation import Join, Latency, Model, Operator, RecordedArrivals, simulate
+from headgate.simulation import Join, Latency, Model, Operator, Recorded, RecordedArrivals, simulate
 from headgate.sql import Catalog
 
 LOADS = (0.5, 0.7, 0.9)
 # Inside a class first come, first served: HR would order queries of one kind by the noise of their measured costs.
-POLICIES = {"FIFO": "fifo", cqc.CQC: "cqc:inner=fifo,k=50ms"}
-SECONDS = 6.0
+POLICIES = {"FIFO": "fifo", cqc.CQC: "cqc:inner=fifo"}
+SECONDS = 12.0
 WARM_UP = 8
 # So many batches back counts what a batch costs.
 MEMORY = 100
@@ -57,14 +65,15 @@ JOIN = (
 
 @dataclass(frozen=True)
 class Costs:
-    """What was measured, in seconds: each operator by batch of its stream, a grant besides its operators, a push.
+    """What was measured, in seconds: each batch in each operator, each push; and what a grant takes besides operators.
 
-    `operators` has (seconds a batch, rows out per row in) by name.
+    `operators` has (seconds of each batch in the order in which they were taken, as if it were whole; rows out per row
+    in) by name, `pushes` the seconds of each batch by stream. `grant` is in those of the batches already.
     """
 
-    operators: Mapping[str, tuple[float, float]]
+    operators: Mapping[str, tuple[Sequence[float], float]]
+    pushes: Mapping[str, Sequence[float]]
     grant: float
-    push: float
 
 
 @dataclass(frozen=True)
@@ -186,27 +195,82 @@ class Feed:
 # Live ----------------------------------------------------------------------------------------------------------
 
 
+class Record:
+    """What each batch took in each operator, by the operator's key: with the mark behind it, and with its share of what
+    the grant took besides."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.batches: dict[str, list[float]] = {}
+        self._inside = 0.0
+        self._granted: list[tuple[list[float], int]] = []
+
+    def make(self, node: Node, settings: Settings) -> LiveOperator:
+        """The live operator of a node, whose calls are recorded."""
+        operator = live(node, settings)
+        process, mark, clock = operator.process, operator.mark, self._clock
+        batches = self.batches.setdefault(key_of(node), [])
+
+        def timed(port: int, batch: Batch) -> list[Batch]:
+            began = clock()
+            made = process(port, batch)
+            batches.append(clock() - began)
+            self._inside += batches[-1]
+            self._granted.append((batches, len(batches) - 1))
+            return made
+
+        def timed_mark(port: int, watermark: int) -> tuple[list[Batch], int]:
+            began = clock()
+            made = mark(port, watermark)
+            elapsed = clock() - began
+            self._inside += elapsed
+            if batches:
+                batches[-1] += elapsed
+                self._granted.append((batches, len(batches) - 1))
+            return made
+
+        operator.process, operator.mark = timed, timed_mark  # type: ignore[method-assign]
+        return operator
+
+    def granted(self, seconds: float) -> float:
+        """A grant took so long; gives what of it was outside operators, which its batches bear in equal parts."""
+        outside = seconds - self._inside
+        for batches, place in self._granted:
+            batches[place] += outside / len(self._granted)
+        self._inside = 0.0
+        self._granted.clear()
+        return outside
+
+    def clear(self) -> None:
+        """Forgets all."""
+        for batches in self.batches.values():
+            batches.clear()
+
+
 class _Meter:
     """The network's counters at a moment; what came since is what was measured."""
 
-    def __init__(self, network: Network, clock: Clock) -> None:
+    def __init__(self, network: Network, record: Record, clock: Clock) -> None:
         self._clock = clock
-        self.pushing = self.stepping = 0.0
+        self._record = record
+        self.pushing = self.stepping = self.outside = 0.0
         self.pushes = self.grants = 0
+        self._each: dict[str, list[float]] = {}
         figures = network.metrics()
         self._network = network
-        self._before = {o["name"]: (o["rows_in"], o["rows_out"], o["seconds"]) for o in figures["operators"]}
+        self._before = {o["name"]: (o["rows_in"], o["rows_out"]) for o in figures["operators"]}
         self._latency = {n: (box.latency.rows, box.latency.total) for n, box in network.outboxes.items()}
 
     def costs(self) -> Costs:
-        found: dict[str, tuple[float, float]] = {}
-        inside = 0.0
+        found: dict[str, tuple[Sequence[float], float]] = {}
         for operator in self._network.metrics()["operators"]:
-            rows_in, rows_out, seconds = self._before[operator["name"]]
-            taken, spent = operator["rows_in"] - rows_in, operator["seconds"] - seconds
-            found[operator["name"]] = (spent / taken * ROWS, (operator["rows_out"] - rows_out) / taken)
-            inside += spent
-        return Costs(found, (self.stepping - inside) / self.grants, self.pushing / self.pushes)
+            rows_in, rows_out = self._before[operator["name"]]
+            taken, made = operator["rows_in"] - rows_in, operator["rows_out"] - rows_out
+            batches = self._record.batches[operator["key"]]
+            # All that come to it are the same part of a whole batch in the simulator.
+            whole = ROWS * len(batches) / taken
+            found[operator["name"]] = ([seconds * whole for seconds in batches], made / taken)
+        return Costs(found, self._each, self.outside / self.grants)
 
     def latency(self) -> dict[str, float]:
         """Mean by class, of the results since."""
@@ -223,17 +287,23 @@ class _Meter:
         return self.pushing + self.stepping
 
     def push(self, stream: str, feed: Feed, arrived: float) -> None:
+        with self._clock.stopped():
+            rows = feed.batch(stream)
         began = self._clock()
-        self._network.push(stream, feed.batch(stream), arrived)
-        self.pushing += self._clock() - began
+        self._network.push(stream, rows, arrived)
+        elapsed = self._clock() - began
+        self.pushing += elapsed
         self.pushes += 1
+        self._each.setdefault(stream, []).append(elapsed)
 
     def step(self) -> bool:
         began = self._clock()
         ran = self._network.step()
         if ran:
-            self.stepping += self._clock() - began
+            elapsed = self._clock() - began
+            self.stepping += elapsed
             self.grants += 1
+            self.outside += self._record.granted(elapsed)
         return ran
 
 
@@ -241,12 +311,14 @@ def _run(policy: str, load: float, seed: int) -> Run:
     graph, together = _graph()
     clock = Clock()
     # A grant ends when the policy says so, not before.
-    network = Network(graph, policy, limits=Limits(grant=1e9), clock=clock)
+    record = Record(clock)
+    network = Network(graph, policy, limits=Limits(grant=1e9), clock=clock, make=record.make)
     feed = Feed(seed)
     topology, _ = topology_of(graph)
     streams = sum(map(len, together))
-    source = Arriving(load, _warm_up(network, feed, together, clock) / streams, streams, seed)
-    meter = _Meter(network, clock)
+    source = Arriving(load, _warm_up(network, record, feed, together, clock) / streams, streams, seed)
+    record.clear()
+    meter = _Meter(network, record, clock)
     elapsed = _live_run(network, feed, together, source, meter, clock)
     costs = meter.costs()
     arrivals = {name: source.moments[names] for names in together for name in names}
@@ -283,11 +355,11 @@ class Arriving:
         return following
 
 
-def _warm_up(network: Network, feed: Feed, together: Sequence[Sequence[str]], clock: Clock) -> float:
+def _warm_up(network: Network, record: Record, feed: Feed, together: Sequence[Sequence[str]], clock: Clock) -> float:
     """What a batch of every stream costs, once everything has been used and its cost is known."""
     spent: list[float] = []
     for _ in range(WARM_UP):
-        meter = _Meter(network, clock)
+        meter = _Meter(network, record, clock)
         for name in (name for names in together for name in names):
             meter.push(name, feed, clock())
         while meter.step():
@@ -318,7 +390,8 @@ def _live_run(
         if not meter.step():
             if not coming:
                 return clock() - start
-            _empty(network)
+            with clock.stopped():
+                _empty(network)
             clock.forward(start + coming[0][0])
 
 
@@ -336,16 +409,18 @@ def _simulated(
     """Mean latency by class in virtual time. A tuple of the simulator is a batch, of which a part goes on."""
     models: dict[str, Model] = {}
     for operator, name in enumerate(topology.operators):
-        cost, share = costs.operators[name]
+        batches, share = costs.operators[name]
         edges = [topology.edges[e] for e in topology.inputs[operator]]
-        if edges[0].producer is None:
-            cost += costs.push
+        # In the order in which they came, as the simulator takes them from the record.
+        pushes = [costs.pushes[edge.stream] for edge in edges if edge.stream is not None]
+        pushed = [seconds for together in zip(*pushes, strict=True) for seconds in together]
+        cost = Recorded([seconds + push for seconds, push in zip_longest(batches, pushed, fillvalue=0.0)])
         if topology.kinds[operator] == "join":
             # Of two batches that belong together the one that comes second finds all matches.
             models[name] = Join(cost, 2 * share, rows=1, tumbling=True)
         else:
             models[name] = Operator(cost, share)
     recorded = {name: RecordedArrivals(times) for name, times in arrivals.items()}
-    result = simulate(topology, models, recorded, policy, tuples="fractional", switch=costs.grant)
+    result = simulate(topology, models, recorded, policy, tuples="fractional")
     found: dict[str, Latency] = {cls.name: result.latency(cls=cls.name) for cls in topology.classes}
     return {cls: latency.mean for cls, latency in found.items()}

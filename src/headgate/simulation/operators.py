@@ -42,6 +42,11 @@ class Running:
     seconds: float | None = None
     selectivity: float | None = None
 
+    def cost_of(self, given: float | Cost, random: Random) -> None:
+        """Sets what a row costs before any state is looked at."""
+        self.seconds = float(given) if isinstance(given, int | float) else None
+        self.draw = cost(given).drawer(random)  # type: ignore[method-assign]
+
     def draw(self) -> float:
         """The cost of the next row to enter the operator's queue."""
         raise NotImplementedError
@@ -82,10 +87,8 @@ class Operator(Model):
 
 class _Stateless(Running):
     def __init__(self, model: Operator, random: Random) -> None:
-        drawn = cost(model.cost)
         self.selectivity = model.selectivity
-        self.seconds = float(model.cost) if isinstance(model.cost, int | float) else None
-        self.draw = drawn.drawer(random)  # type: ignore[method-assign]
+        self.cost_of(model.cost, random)
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class Join(Model):
     processed first.
     """
 
-    cost: float
+    cost: float | Cost
     selectivity: float
     window: float | None = None
     rows: int | None = None
@@ -137,12 +140,13 @@ class Join(Model):
             opposite /= 2
         results = self.selectivity * opposite
         # In the long run one row expires for every row that comes.
-        return Expected(self.cost + self.expire + self.probe * opposite + self.match * results, results)
+        return Expected(cost(self.cost).mean + self.expire + self.probe * opposite + self.match * results, results)
 
     def start(self, random: Random) -> Running:
-        if self.tumbling:
-            return _TumblingJoin(self)
-        return _Joining(self) if self.window is None else _TimeJoin(self)
+        kind = _TumblingJoin if self.tumbling else _Joining if self.window is None else _TimeJoin
+        running = kind(self)
+        running.cost_of(self.cost, random)
+        return running
 
 
 class _Joining(Running):
@@ -150,7 +154,6 @@ class _Joining(Running):
 
     def __init__(self, model: Join) -> None:
         self._model = model
-        self.seconds = model.cost
         self._windows: tuple[deque[float], deque[float]] = (deque(), deque())
         self._sizes = [0.0, 0.0]
 
@@ -173,7 +176,6 @@ class _TimeJoin(Running):
 
     def __init__(self, model: Join) -> None:
         self._model = model
-        self.seconds = model.cost
         # Per side, rows by arrival: those the other side can reach now, and those too far ahead of it.
         self._reached: tuple[deque[tuple[float, float]], deque[tuple[float, float]]] = (deque(), deque())
         self._ahead: tuple[deque[tuple[float, float]], deque[tuple[float, float]]] = (deque(), deque())
@@ -206,7 +208,6 @@ class _TimeJoin(Running):
 class _TumblingJoin(Running):
     def __init__(self, model: Join) -> None:
         self._model = model
-        self.seconds = model.cost
         self._seen = [0.0, 0.0]
         self._sizes: tuple[dict[int, float], dict[int, float]] = ({}, {})
 
