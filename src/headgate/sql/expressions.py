@@ -314,6 +314,8 @@ class ExpressionBinder:
         parts = [p for p in (node.args.get(k) for k in ("catalog", "db", "table", "this")) if p is not None]
         if isinstance(node.this, exp.Star):
             raise self.error(_NOT_A_VALUE[exp.Star], node)
+        if not isinstance(node.this, exp.Identifier):
+            raise self.error(f"after {'.'.join(p.name for p in parts[:-1])}. comes the name of a column", node.this)
         return self.name(parts, node)
 
     def name(self, parts: list[exp.Expr], node: exp.Expr) -> Expr:

@@ -235,7 +235,8 @@ class _SelectBlock:
             elif isinstance(node, exp.Aliases):
                 raise binder.error("give one name to one column", node)
             else:
-                items.append((title(node), binder.bind(node), node))
+                bound = binder.bind(node)
+                items.append((title(node), bound, node))
         binder.ranking = None
         return items
 
