@@ -175,7 +175,8 @@ class Loop:
                 self.view.queues.rows[edge] += 1
                 if empty:
                     self.view.queues.oldest[edge] = since
-                self.scheduler.arrived(edge, empty)
+                if empty or self.scheduler.watches_growth:
+                    self.scheduler.arrived(edge, empty)
                 if empty and self._gate.asleep:
                     self._gate.work.notify()
 
@@ -188,7 +189,8 @@ class Loop:
         state.bytes[edge] += held.size
         self._consumers[edge].came += count
         if before:
-            self.scheduler.arrived(edge, False)
+            if self.scheduler.watches_growth:
+                self.scheduler.arrived(edge, False)
             return
         state.oldest[edge] = held.arrival.first
         self.scheduler.arrived(edge, True)

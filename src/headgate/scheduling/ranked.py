@@ -23,7 +23,8 @@ def _components(units: Units) -> tuple[list[int], list[bool], list[list[int]]]:
 class RankSelector(Selector):
     """Ranks that change only with the statistics: a heap of the ready units, highest rank first.
 
-    Ties go to the unit further upstream (lower id).
+    Ties go to the unit further upstream (lower id). The heap holds places in the order of all ranks: small numbers are
+    all that a decision looks at, which counts when operators have used the processor's cache in between.
     """
 
     def __init__(
@@ -40,13 +41,22 @@ class RankSelector(Selector):
         self._rows = view.queues.rows
         self._entries = [unit.entries for unit in units.units]
         self._members = range(len(units)) if members is None else members
-        self._keys = [-value for value in rank(view, units)]
+        self._place: list[int] = []
+        self._unit_at: list[int] = []
+        self._order(view)
         self._grants = [Grant(unit.id, rows, seconds) for unit in units.units]
         self._of, self._busy, self._parked = _components(units)
         self._waiting = [False] * len(units)
-        self._heap: list[tuple[float, int]] = []
+        self._heap: list[int] = []
         for unit in self._members:
             self.arrived(unit)
+
+    def _order(self, view: View) -> None:
+        ranks = self._rank(view, self._units)
+        self._unit_at = sorted(range(len(ranks)), key=lambda unit: -ranks[unit])
+        self._place = [0] * len(ranks)
+        for place, unit in enumerate(self._unit_at):
+            self._place[unit] = place
 
     def arrived(self, unit: int) -> None:
         if self._waiting[unit]:
@@ -56,13 +66,13 @@ class RankSelector(Selector):
         for e in self._entries[unit]:
             if rows[e] > 0:
                 self._waiting[unit] = True
-                heappush(self._heap, (self._keys[unit], unit))
+                heappush(self._heap, self._place[unit])
                 return
 
     def next(self, now: float) -> Grant | None:
         heap, busy, of, rows = self._heap, self._busy, self._of, self._rows
         while heap:
-            unit = heappop(heap)[1]
+            unit = self._unit_at[heappop(heap)]
             component = of[unit]
             if busy[component]:
                 self._parked[component].append(unit)
@@ -79,13 +89,14 @@ class RankSelector(Selector):
         self._busy[component] = False
         if parked := self._parked[component]:
             for other in parked:
-                heappush(self._heap, (self._keys[other], other))
+                heappush(self._heap, self._place[other])
             parked.clear()
         self.arrived(unit)
 
     def refresh(self, view: View, now: float) -> None:
-        self._keys = [-value for value in self._rank(view, self._units)]
-        self._heap = [(self._keys[unit], unit) for _, unit in self._heap]
+        waiting = [self._unit_at[place] for place in self._heap]
+        self._order(view)
+        self._heap = [self._place[unit] for unit in waiting]
         heapify(self._heap)
 
 

@@ -33,6 +33,7 @@ class Scheduler:
         self.due = policy.interval
         self.units: Units
         self.selector: Selector
+        self.watches_growth = False
         self._draining: list[int] = []
         self._pending: Cut | None = None
         self._generation = policy.generation
@@ -41,12 +42,12 @@ class Scheduler:
         self._install(self._target)
 
     def arrived(self, edge: int, was_empty: bool) -> None:
-        """Rows were put into the queue of an edge."""
-        unit = self.units.of_edge[edge]
+        """Rows were put into the queue of an edge. If it was not empty this need be told only to one that
+        `watches_growth`."""
         if was_empty:
-            self.selector.arrived(unit)
-        elif self.selector.watches_growth:
-            self.selector.changed(unit)
+            self.selector.arrived(self.units.of_edge[edge])
+        elif self.watches_growth:
+            self.selector.changed(self.units.of_edge[edge])
 
     def next(self, now: float) -> Grant | None:
         if self._pending is not None:
@@ -131,4 +132,5 @@ class Scheduler:
     def _install(self, cut: Cut) -> None:
         self.units = Units.of(self.view.topology, cut)
         self.selector = self.policy.selector(self.view, self.units)
+        self.watches_growth = self.selector.watches_growth
         self._generation = self.policy.generation
