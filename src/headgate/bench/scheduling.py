@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from math import log
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from headgate.bench.share import share
 from headgate.graph.expressions import Call, Column, Literal
 from headgate.graph.operators import Operator, Select, Source
 from headgate.graph.queries import Query, QueryClass
@@ -28,9 +28,7 @@ QUERIES, DEPTH = 200, 5
 QUEUED = ("hr", "cqc", "fifo", "rr")
 """Policies that queue every edge: a grant runs one operator, so all that it costs is its own."""
 POLICIES = ("hr", "cqc", "chain", "fifo", "rr")
-ROWS = 50_000
 ROUNDS = 5
-WARM_UP = 2
 SIZES = (10, 100, 1000, 10_000)
 CLASSES = (QueryClass("critical", 6), QueryClass("normal", 3), QueryClass("report", 1))
 
@@ -39,7 +37,7 @@ SCHEMA = Schema.of(("a", DOUBLE), ("b", DOUBLE), ("c", DOUBLE))
 
 def run() -> list[Outcome]:
     """All three; times are of this thread's processor, so that other processes do not count."""
-    return [_grant(), _share(), _growth()]
+    return [_grant(), share(POLICIES, chains(), rows), _growth()]
 
 
 def _grant() -> Outcome:
@@ -53,29 +51,6 @@ def _grant() -> Outcome:
         measured={"slowest_us": max(cost.values()), **{f"{name}_us": value for name, value in cost.items()}},
         rule=lambda asked, found: found["slowest_us"] < asked["slowest_us"],
         setup={"operators": QUERIES * DEPTH, "rounds": ROUNDS, "rows": 1, "operators_do": "nothing"},
-    )
-
-
-def _share() -> Outcome:
-    """Real selections; the scheduler's calls are timed one by one, all else is the rest of `run`."""
-    shares: dict[str, float] = {}
-    overheads: dict[str, float] = {}
-    for name in POLICIES:
-        found = [_scheduled(name) for _ in range(ROUNDS)]
-        shares[name] = min(share for share, _ in found)
-        overheads[name] = min(overhead for _, overhead in found)
-    return Outcome(
-        name="scheduling-share",
-        source="goal: the scheduler costs less than 2% at 1,000 operators",
-        claim="at 1,000 operators the scheduler takes less than 2% of the time",
-        paper={"largest_share": 0.02},
-        measured={
-            "largest_share": max(shares.values()),
-            **{f"{name}_share": value for name, value in shares.items()},
-            **{f"{name}_outside_operators": value for name, value in overheads.items()},
-        },
-        rule=lambda asked, found: found["largest_share"] < asked["largest_share"],
-        setup={"operators": QUERIES * DEPTH, "rows_per_batch": ROWS, "rounds": ROUNDS, "plans": "chains of selections"},
     )
 
 
@@ -112,52 +87,16 @@ def _idle_grant(policy: str) -> float:
     def make(node: Operator, settings: Settings) -> Any:
         return _Nothing() if isinstance(node, Select) else live(node, settings)
 
-    network = Network(_chains(), policy, make=make)
-    network.push("s", _rows(1))
+    network = Network(chains(), policy, make=make)
+    network.push("s", rows(1))
     network.run()
     for name in network.queries:
         network.take(name)
     # Without a mark: there is one an epoch, behind all its rows.
-    network.push("s", _rows(1), mark=False)
+    network.push("s", rows(1), mark=False)
     began = time.thread_time()
     report = network.run()
     return (time.thread_time() - began) / report.grants
-
-
-def _scheduled(policy: str) -> tuple[float, float]:
-    """The scheduler's share of a run, and the share of all that is not inside operators."""
-    clock = time.thread_time
-    network = Network(_chains(), policy, clock=clock)
-    # As it is when it has run for a while: what the operators cost is known.
-    for _ in range(WARM_UP):
-        network.push("s", _rows(ROWS))
-        network.run()
-        for name in network.queries:
-            network.take(name)
-    spent, calls = [0.0], [0]
-    scheduler = network._loop.scheduler
-
-    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any) -> Any:
-            began = clock()
-            found = function(*args)
-            spent[0] += clock() - began
-            calls[0] += 1
-            return found
-
-        return call
-
-    # What timing itself takes must not count as scheduling.
-    nothing = timed(lambda *_: None)
-    for number in range(2000):
-        nothing(number)
-    timing = spent[0] / calls[0]
-    for method in ("next", "arrived", "finished", "refresh"):
-        setattr(scheduler, method, timed(getattr(scheduler, method)))
-    network.push("s", _rows(ROWS))
-    spent[0], calls[0] = 0.0, 0
-    report = network.run()
-    return (spent[0] - calls[0] * timing) / report.seconds, 1 - report.operator_seconds / report.seconds
 
 
 def _decision(policy: str, units: int) -> float:
@@ -191,7 +130,7 @@ def _decision(policy: str, units: int) -> float:
     return (time.thread_time() - began) / count
 
 
-def _chains() -> SharedGraph:
+def chains() -> SharedGraph:
     """Queries of a few selections each, none shared, in three classes."""
     graph = SharedGraph()
     source = Source(SCHEMA, "s")
@@ -204,6 +143,6 @@ def _chains() -> SharedGraph:
     return graph
 
 
-def _rows(count: int) -> pa.RecordBatch:
+def rows(count: int) -> pa.RecordBatch:
     random = np.random.default_rng(7)
     return pa.RecordBatch.from_arrays([pa.array(random.random(count)) for _ in range(3)], names=list(SCHEMA.names))

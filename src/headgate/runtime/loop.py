@@ -20,6 +20,10 @@ from headgate.runtime.wiring import Wiring
 from headgate.scheduling import Scheduler, View
 
 
+REFRESHING = 0.005
+"""The share of the time that looking at statistics may take: with many operators the policy looks less often."""
+
+
 class Entry:
     """A queue that a unit reads, and where its rows go in."""
 
@@ -395,8 +399,11 @@ class Loop:
     # Changes: under the lock ------------------------------------------------------------------------------
 
     def _refresh(self, now: float) -> None:
+        """Settles the statistics and lets the policy look at them: not so often that it takes more than its share."""
         self.settle(now)
         self.scheduler.refresh(now)
+        took = self._clock() - now
+        self.scheduler.due = max(self.scheduler.due, now + took / REFRESHING)
 
     def settle(self, now: float) -> None:
         """Makes the statistics current from what the operators have counted since the last time."""
