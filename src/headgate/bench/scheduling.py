@@ -28,7 +28,7 @@ QUERIES, DEPTH = 200, 5
 QUEUED = ("hr", "cqc", "fifo", "rr")
 """Policies that queue every edge: a grant runs one operator, so all that it costs is its own."""
 POLICIES = ("hr", "cqc", "chain", "fifo", "rr")
-ROUNDS = 5
+ROUNDS = 15
 SIZES = (10, 100, 1000, 10_000)
 CLASSES = (QueryClass("critical", 6), QueryClass("normal", 3), QueryClass("report", 1))
 

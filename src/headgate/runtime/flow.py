@@ -98,8 +98,9 @@ class Flow:
             if stage.queued or stage.outboxes:
                 self.emitted.append((stage, batch, stage.queued, stage.outboxes))
                 self.rows_out += rows
-            onward.append((batch, rows))
-        if direct:
+            if direct:
+                onward.append((batch, rows))
+        if onward:
             for batch, rows in reversed(onward):
                 for consumer, into in reversed(direct):
                     todo.append((consumer, into, batch, rows))

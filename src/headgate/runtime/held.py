@@ -16,6 +16,7 @@ OUTBOX = 1 << 30
 
 class Held:
     """A batch in waiting. Everything but `rows` stays in memory; `rows` may be in a part of the store instead.
+    `batch` is what was given to wait, as long as its rows have not left memory.
 
     `cls` is the highest class (lowest number) that reads it, `order` counts batches as they came: together they say
     how soon it will be needed. `bytes` is what it takes by itself, `size` what it keeps alive. All fields belong to
@@ -24,6 +25,7 @@ class Held:
 
     __slots__ = (
         "arrival",
+        "batch",
         "bytes",
         "cls",
         "computed",
@@ -42,6 +44,7 @@ class Held:
     )
 
     def __init__(self, batch: Batch, readers: int, cls: int) -> None:
+        self.batch: Batch | None = batch
         self.rows: pa.RecordBatch | None = batch.rows
         self.arrival: Arrival = batch.arrival
         self.watermark: int = batch.watermark
@@ -63,7 +66,7 @@ class Held:
     def absent(cls, described: Mapping[str, Any]) -> Held:
         """A batch that a manifest describes; its rows are in the store, and nobody reads it yet."""
         held = cls.__new__(cls)
-        held.rows = None
+        held.rows = held.batch = None
         held.arrival = Arrival(*described["arrival"])
         held.watermark = described["watermark"]
         held.computed = {}

@@ -19,7 +19,6 @@ from headgate.runtime.stage import Stage
 from headgate.runtime.wiring import Wiring
 from headgate.scheduling import Scheduler, View
 
-
 REFRESHING = 0.005
 """The share of the time that looking at statistics may take: with many operators the policy looks less often."""
 
@@ -354,9 +353,8 @@ class Loop:
                     self._through(done, flow, since)
             done, since = item, item.held.arrival.first
             held, size = item.held, item.stop - item.start
-            if size == held.count and (whole := held.rows) is not None:
-                batch = Batch(whole, held.arrival, held.watermark, None, held.computed)
-            else:
+            batch = held.batch
+            if size != held.count or batch is None:
                 batch = self._batch(item, size)
             flow.run(stage, port, batch, size)
             rows += size

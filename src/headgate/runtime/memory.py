@@ -158,7 +158,7 @@ class Memory:
         held.bytes = held.memo = 0
         if held.computed:
             held.computed = {}
-        held.rows = None
+        held.rows = held.batch = None
         del self._resident[held.order]
 
     # Spilling -----------------------------------------------------------------------------------------

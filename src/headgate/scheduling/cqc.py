@@ -78,6 +78,8 @@ class ClassSelector(Selector):
         ]
         self.watches_growth = any(inner.watches_growth for inner in self._inner)
         self._ready: list[set[int]] = [set() for _ in present]
+        # Per unit: the ready ones of its class, and who selects among them.
+        self._home = [(self._ready[c], self._inner[c]) for c in self._class_of]
         self._current = 0
         self._used: float | None = None
         self._lent = [0.0] * len(units)
@@ -88,12 +90,12 @@ class ClassSelector(Selector):
                 self._ready[self._class_of[unit]].add(unit)
 
     def arrived(self, unit: int) -> None:
-        cls = self._class_of[unit]
-        self._ready[cls].add(unit)
-        self._inner[cls].arrived(unit)
+        ready, inner = self._home[unit]
+        ready.add(unit)
+        inner.arrived(unit)
 
     def changed(self, unit: int) -> None:
-        self._inner[self._class_of[unit]].changed(unit)
+        self._home[unit][1].changed(unit)
 
     def next(self, now: float) -> Grant | None:
         ready, used = self._ready, self._used
@@ -184,11 +186,12 @@ class ClassSelector(Selector):
             self._charge(cls, charged)
             self._charge(own, elapsed * share - charged)
         rows = self._rows
+        ready, inner = self._home[unit]
         for e in self._entries[unit]:
             if rows[e] > 0:
-                self._ready[own].add(unit)
+                ready.add(unit)
                 break
-        self._inner[own].finished(unit, now, elapsed, rows_in, rows_out)
+        inner.finished(unit, now, elapsed, rows_in, rows_out)
 
     def _charge(self, cls: int, seconds: float) -> None:
         if cls == self._current and self._used is not None:
