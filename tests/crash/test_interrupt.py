@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -63,14 +64,17 @@ def test_an_interrupt_leaves_a_state_to_go_on_from(folder: Path) -> None:
     assert "Traceback" not in told
 
 
+def _children(process: int) -> Path:
+    return Path(f"/proc/{process}/task/{process}/children")
+
+
 def test_an_interrupt_while_spark_starts_leaves_no_process(folder: Path) -> None:
     java: list[int] = []
+    if not _children(os.getpid()).exists():
+        pytest.skip("this system does not tell a process's children")
 
     def starting(process: int) -> bool:
-        children = Path(f"/proc/{process}/task/{process}/children")
-        if not children.exists():
-            pytest.skip("this system does not tell a process's children")
-        java.extend(int(child) for child in children.read_text().split())
+        java.extend(int(child) for child in _children(process).read_text().split())
         return bool(java)
 
     told = _interrupted(folder, starting)

@@ -1,9 +1,9 @@
 """Does the simulator foretell the real network? Real operators on real rows, in three classes, at several loads.
 
 The 21 queries of 004's workload A as SQL: selections, window aggregates and window joins over 27 streams whose batches
-come at Poisson moments. What each batch costs in each operator is recorded while they run, and what grants and pushes
-cost on average; given that and the same moments of arrival, the simulator must come to the same mean latency for each
-class.
+come at Poisson moments. What each batch costs in each operator, with its part of the grant, and what each push costs is
+recorded while they run; given that and the same moments of arrival, the simulator must come to the same mean latency
+for each class.
 
 Time is that of this thread's processor, set forward where there is nothing to do: what else runs on the machine neither
 delays a batch nor counts as its latency, and nobody waits for the next one to come.
