@@ -84,7 +84,7 @@ def test_from_round_to_round_quotas_hold_within_one_grant(
     """Rounds begin with the highest class. Up to any of them each class has used its quotas within one grant."""
     k = 20.0
     selector = always_busy(priorities, k)
-    over = [min(o, s / 2) for o, s in zip(longest, selector.slices, strict=False)]
+    over = [min(o, turn.slice / 2) for o, turn in zip(longest, selector.turns, strict=False)]
     used = [0.0] * len(priorities)
     rounds, last = 0, len(priorities)
     for _ in range(200):
@@ -92,8 +92,8 @@ def test_from_round_to_round_quotas_hold_within_one_grant(
         assert grant is not None
         if grant.unit < last:
             # No grant runs over by a whole quota here, so no class skips a round to pay: each turn is a round.
-            for cls, slice_ in enumerate(selector.slices):
-                assert -1e-6 <= used[cls] - rounds * slice_ <= over[cls] + 1e-6
+            for cls, turn in enumerate(selector.turns):
+                assert -1e-6 <= used[cls] - rounds * turn.slice <= over[cls] + 1e-6
             rounds += 1
         last = grant.unit
         elapsed = grant.seconds + random.random() * over[grant.unit]
@@ -121,7 +121,7 @@ def test_what_a_class_runs_over_is_taken_off_its_next_quota() -> None:
         selector.finished(grant.unit, 0.0, elapsed, 1, 1)
     # H has 3 s; N has 1 s and takes 3; in the next round H runs again, and N pays: 1 − (3 − 1) = −1.
     assert grants == [(0, 3.0), (1, 1.0), (0, 3.0)]
-    assert selector.credit[1] == -1.0
+    assert selector.turns[1].credit == -1.0
     # N pays 1 s a round: H runs in this round and the next, then N is back.
     order = []
     for _ in range(3):

@@ -43,6 +43,35 @@ _grant = tuple.__new__
 """Makes a grant in half the time that the class itself takes: there is one a decision."""
 
 
+class Turn:
+    """A class in the round: what is left of its quota (`credit`, below zero a debt), and how many of its units wait.
+
+    `shared` is what it was charged since its last turn for units that other classes ran.
+    """
+
+    __slots__ = ("credit", "inner", "ready", "shared", "slice")
+
+    def __init__(self, slice: float, inner: Selector) -> None:
+        self.slice = self.credit = slice
+        self.inner = inner
+        self.ready = 0
+        self.shared = 0.0
+
+
+class Member:
+    """A unit in its class: the share of its cost that this class pays (`own`), and that which the others pay."""
+
+    __slots__ = ("entries", "lent", "others", "own", "turn", "waiting")
+
+    def __init__(self, entries: Sequence[int], turn: Turn, others: Sequence[tuple[Turn, float]]) -> None:
+        self.entries = entries
+        self.turn = turn
+        self.others = others
+        self.own = 1 - sum(share for _, share in others)
+        self.lent = 0.0
+        self.waiting = False
+
+
 class ClassSelector(Selector):
     """Level 1 of CQC. A class runs until its quota is used or it has nothing to do.
 
@@ -59,149 +88,111 @@ class ClassSelector(Selector):
         chosen = range(len(units)) if members is None else members
         topology = view.topology
         self._rows = view.queues.rows
-        self._entries = [unit.entries for unit in units.units]
         present = sorted({units[u].cls for u in chosen})
-        place = {cls: number for number, cls in enumerate(present)}
-        self._class_of = [place.get(unit.cls, -1) for unit in units.units]
-        # Per unit: the share that its own class pays (and that of classes with no unit here), and the others'.
-        self._others: list[list[tuple[int, float]]] = []
-        self._own: list[float] = []
-        for found, use in zip(units.units, uses(topology, units), strict=True):
-            others = [(place[c], share) for c, share in use.items() if c in place and c != found.cls]
-            self._others.append(others)
-            self._own.append(1 - sum(share for _, share in others))
-        self.slices = quotas([topology.classes[cls].priority for cls in present], policy.k)
-        self.credit = list(self.slices)
-        self._inner = [
-            policy.inner.selector(view, units, [u for u in chosen if self._class_of[u] == number])
-            for number in range(len(present))
+        slices = quotas([topology.classes[cls].priority for cls in present], policy.k)
+        self.turns = [
+            Turn(slice, policy.inner.selector(view, units, [u for u in chosen if units[u].cls == cls]))
+            for cls, slice in zip(present, slices, strict=True)
         ]
-        self.watches_growth = any(inner.watches_growth for inner in self._inner)
-        self._ready: list[set[int]] = [set() for _ in present]
-        # Per unit: the ready ones of its class, and who selects among them.
-        self._home = [(self._ready[c], self._inner[c]) for c in self._class_of]
+        self.watches_growth = any(turn.inner.watches_growth for turn in self.turns)
+        of = dict(zip(present, self.turns, strict=True))
+        nobody = Member((), Turn(0.0, self), ())
+        self._members = [nobody] * len(units)
+        shares = uses(topology, units)
+        for u in chosen:
+            unit = units[u]
+            # What classes with no unit here would pay is its own class's.
+            others = [(of[c], share) for c, share in shares[u].items() if c in of and c != unit.cls]
+            self._members[u] = Member(unit.entries, of[unit.cls], others)
+            self._wait(self._members[u])
         self._current = 0
-        self._used: float | None = None
-        self._lent = [0.0] * len(units)
-        # What each class was charged for shared units since its last turn.
-        self._shared = [0.0] * len(present)
-        for unit in chosen:
-            if any(self._rows[e] > 0 for e in self._entries[unit]):
-                self._ready[self._class_of[unit]].add(unit)
+
+    def _wait(self, member: Member) -> None:
+        rows = self._rows
+        for e in member.entries:
+            if rows[e] > 0:
+                member.waiting = True
+                member.turn.ready += 1
+                return
 
     def arrived(self, unit: int) -> None:
-        ready, inner = self._home[unit]
-        ready.add(unit)
-        inner.arrived(unit)
+        member = self._members[unit]
+        turn = member.turn
+        if not member.waiting:
+            member.waiting = True
+            turn.ready += 1
+        turn.inner.arrived(unit)
 
     def changed(self, unit: int) -> None:
-        self._home[unit][1].changed(unit)
+        self._members[unit].turn.inner.changed(unit)
 
     def next(self, now: float) -> Grant | None:
-        ready, used = self._ready, self._used
-        if used is not None and ready[self._current]:
-            # Most of the time: a class goes on with its quota.
-            left = self.credit[self._current] - used
-            grant = self._inner[self._current].next(now) if left > 0 else None
-            if grant is not None:
-                return self._lend(grant, left)
-        if not any(ready):
+        turn = self.turns[self._current]
+        if not turn.ready and not any([other.ready for other in self.turns]):
             return None
         idle = 0
-        while idle <= len(ready):
-            cls = self._current
-            used, credit = self._used, self.credit[cls]
-            if used is None:
-                if credit > 0 and not ready[cls]:
-                    # Nothing to do: its quota is lost.
-                    self.credit[cls] = self.slices[cls]
-                    idle += 1
-                    self._shared[cls] = 0.0
-                    self._current = cls + 1 if cls + 1 < len(ready) else 0
-                    continue
-                if credit <= 0:
-                    # Paying a debt takes no time (step 2a): a class with work pays until it may run.
-                    self.credit[cls] += self.slices[cls]
-                    idle = 0 if ready[cls] else idle + 1
-                    self._advance()
-                    self._forgive()
-                    continue
-                used = self._used = 0.0
-            left = credit - used
-            grant = self._inner[cls].next(now) if left > 0 and ready[cls] else None
-            if grant is not None:
-                return self._lend(grant, left)
-            idle += left > 0
-            self._leave(cls)
+        while idle <= len(self.turns):
+            if turn.credit > 0:
+                grant = turn.inner.next(now) if turn.ready else None
+                if grant is not None:
+                    return self._lend(turn, grant)
+                # Nothing to do: what is left of its quota is lost.
+                turn.credit = turn.slice
+                idle += 1
+            else:
+                # "Deducts the excess amount from its future quotas" (§4.2). Paying takes no time (step 2a): a class
+                # with work pays until it may run.
+                turn.credit += turn.slice
+                idle = 0 if turn.ready else idle + 1
+            turn.shared = 0.0
+            self._current = (self._current + 1) % len(self.turns)
+            if not self._current:
+                self._forgive()
+            turn = self.turns[self._current]
         return None
 
-    def _lend(self, grant: Grant, left: float) -> Grant:
+    def _lend(self, turn: Turn, grant: Grant) -> Grant:
         """The grant of the class whose turn it is, for at most what is left of its quota."""
         unit, rows, limit = grant
-        self._ready[self._current].discard(unit)
-        own = self._own[unit]
-        lent = limit * own
-        if left < lent:
-            lent, limit = left, left / own
+        member = self._members[unit]
+        if member.waiting:
+            member.waiting = False
+            turn.ready -= 1
+        lent, credit = limit * member.own, turn.credit
+        if credit < lent:
+            lent, limit = credit, credit / member.own
         # Lent until `finished` knows better, so that a second processor sees a used quota.
-        self._lent[unit] = lent
-        self._used = (self._used or 0.0) + lent
+        member.lent = lent
+        turn.credit = credit - lent
         return _grant(Grant, (unit, rows, limit))
 
-    def _leave(self, cls: int) -> None:
-        used = self._used or 0.0
-        if used <= self.credit[cls]:
-            self.credit[cls] = self.slices[cls]
-        else:
-            # "Deducts the excess amount from its future quotas" (§4.2): the excess over the quota it had.
-            self.credit[cls] = self.slices[cls] - (used - self.credit[cls])
-        self._advance()
-
-    def _advance(self) -> None:
-        self._used = None
-        self._shared[self._current] = 0.0
-        self._current = (self._current + 1) % len(self.slices)
-
     def _forgive(self) -> None:
-        """Skip the rounds in which every class with work only pays its debt."""
-        ready = [c for c, units in enumerate(self._ready) if units]
-        if self._current or not ready or any(self.credit[c] > 0 for c in ready):
+        """At the beginning of a round: skips those in which every class with work only pays its debt."""
+        ready = [turn for turn in self.turns if turn.ready]
+        if not ready or any(turn.credit > 0 for turn in ready):
             return
-        rounds = min(floor(-self.credit[c] / self.slices[c]) for c in ready)
-        for c, slice_ in enumerate(self.slices):
-            if self.credit[c] <= 0:
-                self.credit[c] += slice_ * min(rounds, floor(-self.credit[c] / slice_))
+        rounds = min(floor(-turn.credit / turn.slice) for turn in ready)
+        for turn in self.turns:
+            if turn.credit <= 0:
+                turn.credit += turn.slice * min(rounds, floor(-turn.credit / turn.slice))
 
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
-        own = self._class_of[unit]
-        owed = elapsed * self._own[unit] - self._lent[unit]
-        if own == self._current and self._used is not None:
-            self._used += owed
-        else:
-            self.credit[own] -= owed
-        for cls, share in self._others[unit]:
+        member = self._members[unit]
+        turn = member.turn
+        turn.credit -= elapsed * member.own - member.lent
+        for other, share in member.others:
             # What others run for a class takes at most half its time, or sharing would starve it.
-            charged = min(elapsed * share, self.slices[cls] / 2 - self._shared[cls])
-            self._shared[cls] += charged
-            self._charge(cls, charged)
-            self._charge(own, elapsed * share - charged)
-        rows = self._rows
-        ready, inner = self._home[unit]
-        for e in self._entries[unit]:
-            if rows[e] > 0:
-                ready.add(unit)
-                break
-        inner.finished(unit, now, elapsed, rows_in, rows_out)
-
-    def _charge(self, cls: int, seconds: float) -> None:
-        if cls == self._current and self._used is not None:
-            self._used += seconds
-        else:
-            self.credit[cls] -= seconds
+            charged = min(elapsed * share, other.slice / 2 - other.shared)
+            other.shared += charged
+            other.credit -= charged
+            turn.credit -= elapsed * share - charged
+        if not member.waiting:
+            self._wait(member)
+        turn.inner.finished(unit, now, elapsed, rows_in, rows_out)
 
     def refresh(self, view: View, now: float) -> None:
-        for inner in self._inner:
-            inner.refresh(view, now)
+        for turn in self.turns:
+            turn.inner.refresh(view, now)
 
 
 @register()

@@ -13,18 +13,44 @@ from headgate.scheduling.view import Queues, View
 Rank = Callable[[View, Units], Sequence[float]]
 
 
-def _components(units: Units) -> tuple[list[int], list[bool], list[list[int]]]:
-    """The component of each unit; and of each component whether it runs now, and which units wait for that."""
-    of = [unit.component for unit in units.units]
-    count = max(of, default=-1) + 1
-    return of, [False] * count, [[] for _ in range(count)]
+class Component:
+    """Units that share an operator: one of them runs at a time, and those that are called meanwhile wait for it."""
+
+    __slots__ = ("busy", "parked")
+
+    def __init__(self) -> None:
+        self.busy = False
+        self.parked: list[Seat] = []
+
+
+class Seat:
+    """All that a decision about a unit looks at, in one place: operators use the processor's cache in between.
+
+    `waiting` says that it stands in the order; `place` and `version` are for those that rank.
+    """
+
+    __slots__ = ("component", "entries", "grant", "place", "unit", "version", "waiting")
+
+    def __init__(self, unit: Unit, component: Component, grant: Grant) -> None:
+        self.unit = unit.id
+        self.entries = unit.entries
+        self.component = component
+        self.grant = grant
+        self.waiting = False
+        self.place = 0
+        self.version = 0
+
+
+def seats(units: Units, rows: float = inf, seconds: float = inf) -> list[Seat]:
+    """A seat for each unit, whose grants are of so many rows and seconds."""
+    components = [Component() for _ in range(max([unit.component for unit in units.units], default=-1) + 1)]
+    return [Seat(unit, components[unit.component], Grant(unit.id, rows, seconds)) for unit in units.units]
 
 
 class RankSelector(Selector):
     """Ranks that change only with the statistics: a heap of the ready units, highest rank first.
 
-    Ties go to the unit further upstream (lower id). The heap holds places in the order of all ranks: small numbers are
-    all that a decision looks at, which counts when operators have used the processor's cache in between.
+    Ties go to the unit further upstream (lower id). The heap holds places in the order of all ranks.
     """
 
     def __init__(
@@ -39,64 +65,65 @@ class RankSelector(Selector):
         self._units = units
         self._rank = rank
         self._rows = view.queues.rows
-        self._entries = [unit.entries for unit in units.units]
-        self._members = range(len(units)) if members is None else members
-        self._place: list[int] = []
-        self._unit_at: list[int] = []
-        self._order(view)
-        self._grants = [Grant(unit.id, rows, seconds) for unit in units.units]
-        self._of, self._busy, self._parked = _components(units)
-        self._waiting = [False] * len(units)
+        self._seats = seats(units, rows, seconds)
+        self._order: list[Seat] = []
         self._heap: list[int] = []
-        for unit in self._members:
-            self.arrived(unit)
+        self._put_in_order(view)
+        for unit in range(len(units)) if members is None else members:
+            self._wait(self._seats[unit])
 
-    def _order(self, view: View) -> None:
+    def _put_in_order(self, view: View) -> None:
         ranks = self._rank(view, self._units)
-        self._unit_at = sorted(range(len(ranks)), key=lambda unit: -ranks[unit])
-        self._place = [0] * len(ranks)
-        for place, unit in enumerate(self._unit_at):
-            self._place[unit] = place
+        self._order = sorted(self._seats, key=lambda seat: -ranks[seat.unit])
+        for place, seat in enumerate(self._order):
+            seat.place = place
 
-    def arrived(self, unit: int) -> None:
-        if self._waiting[unit]:
-            return
+    def _wait(self, seat: Seat) -> None:
+        """It waits to be granted, if it has rows."""
         rows = self._rows
         # A loop and not `any`, which costs twice as much: this is the hot path.
-        for e in self._entries[unit]:
+        for e in seat.entries:
             if rows[e] > 0:
-                self._waiting[unit] = True
-                heappush(self._heap, self._place[unit])
+                seat.waiting = True
+                heappush(self._heap, seat.place)
                 return
 
+    def arrived(self, unit: int) -> None:
+        seat = self._seats[unit]
+        if not seat.waiting:
+            seat.waiting = True
+            heappush(self._heap, seat.place)
+
     def next(self, now: float) -> Grant | None:
-        heap, busy, of, rows = self._heap, self._busy, self._of, self._rows
+        heap, order, rows = self._heap, self._order, self._rows
         while heap:
-            unit = self._unit_at[heappop(heap)]
-            component = of[unit]
-            if busy[component]:
-                self._parked[component].append(unit)
+            seat = order[heappop(heap)]
+            component = seat.component
+            if component.busy:
+                component.parked.append(seat)
                 continue
-            self._waiting[unit] = False
-            for e in self._entries[unit]:
+            seat.waiting = False
+            for e in seat.entries:
                 if rows[e] > 0:
-                    busy[component] = True
-                    return self._grants[unit]
+                    component.busy = True
+                    return seat.grant
         return None
 
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
-        component = self._of[unit]
-        self._busy[component] = False
-        if parked := self._parked[component]:
-            for other in parked:
-                heappush(self._heap, self._place[other])
-            parked.clear()
-        self.arrived(unit)
+        seat = self._seats[unit]
+        component = seat.component
+        component.busy = False
+        if component.parked:
+            for other in component.parked:
+                heappush(self._heap, other.place)
+            component.parked.clear()
+        if not seat.waiting:
+            self._wait(seat)
 
     def refresh(self, view: View, now: float) -> None:
-        waiting = [self._unit_at[place] for place in self._heap]
-        self._order(view)
-        self._heap = [self._place[unit] for unit in waiting]
+        waiting = [self._order[place] for place in self._heap]
+        self._put_in_order(view)
+        self._heap = [seat.place for seat in waiting]
         heapify(self._heap)
 
 
@@ -123,55 +150,53 @@ class LiveSelector(Selector):
         downstream: bool = False,
     ) -> None:
         self.watches_growth = growth
-        self._tie = [-unit.id if downstream else unit.id for unit in units.units]
+        self._downstream = downstream
         self._queues = view.queues
         self._units = units.units
         self._rank = rank
-        self._grants = [Grant(unit.id, rows, seconds) for unit in units.units]
-        self._of, self._busy, self._parked = _components(units)
-        self._newest = [0] * len(units)
-        self._heap: list[tuple[float, int, int, int]] = []
-        self._members = range(len(units)) if members is None else members
-        for unit in self._members:
+        self._seats = seats(units, rows, seconds)
+        self._heap: list[tuple[float, int, int, Seat]] = []
+        for unit in range(len(units)) if members is None else members:
             self.arrived(unit)
 
     def arrived(self, unit: int) -> None:
         key = -self._rank(self._queues, self._units[unit])
-        version = self._newest[unit] = self._newest[unit] + 1
+        seat = self._seats[unit]
+        seat.version += 1
         if key == inf:
             return
-        heappush(self._heap, (key, self._tie[unit], unit, version))
+        heappush(self._heap, (key, -unit if self._downstream else unit, seat.version, seat))
         # Stale entries are at most a constant factor of the live ones, so a call stays O(log units).
-        if len(self._heap) > 64 + 8 * len(self._newest):
-            self._heap = [entry for entry in self._heap if entry[3] == self._newest[entry[2]]]
+        if len(self._heap) > 64 + 8 * len(self._seats):
+            self._heap = [entry for entry in self._heap if entry[2] == entry[3].version]
             heapify(self._heap)
 
     def changed(self, unit: int) -> None:
-        if not self._busy[self._of[unit]]:
+        if not self._seats[unit].component.busy:
             self.arrived(unit)
 
     def next(self, now: float) -> Grant | None:
-        heap, newest = self._heap, self._newest
+        heap = self._heap
         while heap:
-            _, _, unit, version = heappop(heap)
-            if version != newest[unit]:
+            _, _, version, seat = heappop(heap)
+            if version != seat.version:
                 continue
-            component = self._of[unit]
-            if self._busy[component]:
-                self._parked[component].append(unit)
+            component = seat.component
+            if component.busy:
+                component.parked.append(seat)
                 continue
-            newest[unit] += 1
-            self._busy[component] = True
-            return self._grants[unit]
+            seat.version += 1
+            component.busy = True
+            return seat.grant
         return None
 
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
-        component = self._of[unit]
-        self._busy[component] = False
-        if parked := self._parked[component]:
-            for waiting in set(parked) - {unit}:
+        component = self._seats[unit].component
+        component.busy = False
+        if component.parked:
+            for waiting in {seat.unit for seat in component.parked} - {unit}:
                 self.arrived(waiting)
-            parked.clear()
+            component.parked.clear()
         self.arrived(unit)
 
     def refresh(self, view: View, now: float) -> None:
@@ -209,52 +234,57 @@ class TurnSelector(Selector):
         self._limit = rows
         self._seconds = seconds
         self._rows = view.queues.rows
-        self._entries = [unit.entries for unit in units.units]
-        self._of, self._busy, self._parked = _components(units)
-        self._waiting = [False] * len(units)
-        self._turn: list[tuple[int, int]] = []
+        self._seats = seats(units, rows)
+        self._turns: list[tuple[int, Seat]] = []
         self._count = 0
-        self._members = range(len(units)) if members is None else members
         self.refresh(view, 0.0)
-        for unit in self._members:
-            self.arrived(unit)
+        for unit in range(len(units)) if members is None else members:
+            self._wait(self._seats[unit])
 
-    def arrived(self, unit: int) -> None:
-        if self._waiting[unit]:
-            return
+    def _wait(self, seat: Seat) -> None:
+        """It takes its turn behind all others, if it has rows."""
         rows = self._rows
-        for e in self._entries[unit]:
+        for e in seat.entries:
             if rows[e] > 0:
-                self._waiting[unit] = True
-                self._count += 1
-                heappush(self._turn, (self._count, unit))
+                self.arrived(seat.unit)
                 return
 
+    def arrived(self, unit: int) -> None:
+        seat = self._seats[unit]
+        if not seat.waiting:
+            seat.waiting = True
+            self._count += 1
+            seat.place = self._count
+            heappush(self._turns, (self._count, seat))
+
     def next(self, now: float) -> Grant | None:
-        turns, busy, of, rows = self._turn, self._busy, self._of, self._rows
+        turns, rows = self._turns, self._rows
         while turns:
-            turn, unit = heappop(turns)
-            component = of[unit]
-            if busy[component]:
-                self._parked[component] += (turn, unit)
+            seat = heappop(turns)[1]
+            component = seat.component
+            if component.busy:
+                component.parked.append(seat)
                 continue
-            self._waiting[unit] = False
-            for e in self._entries[unit]:
+            seat.waiting = False
+            for e in seat.entries:
                 if rows[e] > 0:
-                    busy[component] = True
-                    return self._grants[unit]
+                    component.busy = True
+                    return seat.grant
         return None
 
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
-        component = self._of[unit]
-        self._busy[component] = False
-        if parked := self._parked[component]:
+        seat = self._seats[unit]
+        component = seat.component
+        component.busy = False
+        if component.parked:
             # A unit that had to wait for its component keeps its place in the round.
-            for turn, waiting in zip(parked[::2], parked[1::2], strict=True):
-                heappush(self._turn, (turn, waiting))
-            parked.clear()
-        self.arrived(unit)
+            for other in component.parked:
+                heappush(self._turns, (other.place, other))
+            component.parked.clear()
+        if not seat.waiting:
+            self._wait(seat)
 
     def refresh(self, view: View, now: float) -> None:
-        seconds = self._seconds(view, self._units) if self._seconds else [inf] * len(self._units)
-        self._grants = [Grant(u.id, self._limit, seconds[u.id]) for u in self._units.units]
+        if self._seconds is not None:
+            for seat, seconds in zip(self._seats, self._seconds(view, self._units), strict=True):
+                seat.grant = Grant(seat.unit, self._limit, seconds)
