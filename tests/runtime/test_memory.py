@@ -16,18 +16,19 @@ from tests.runtime.plans import CRITICAL, above, columns, graph, query, rows, so
 
 
 def held(count: int) -> Held:
-    return Held(Batch(rows(count), Arrival.at(0.0, count)), 1, 0)
+    return Held(Batch(rows(count), Arrival.at(0.0, count)), 1, 0, 1, True)
 
 
 def test_a_train_is_cut_without_copying() -> None:
     queue = EdgeQueue()
-    batch = held(100)
-    queue.put(batch)
-    assert batch.rows is not None
+    waiting = held(100)
+    queue.put(waiting)
+    assert waiting.batch is not None
     (piece,) = queue.take(30)
     assert isinstance(piece, Piece)
     assert (piece.start, piece.stop, piece.last) == (0, 30, False)
-    assert roots_of(batch.rows.slice(piece.start, piece.rows)) == roots_of(batch.rows)
+    batch = waiting.batch.rows
+    assert roots_of(batch.slice(piece.start, piece.rows)) == roots_of(batch)
     (rest,) = queue.take()
     assert isinstance(rest, Piece)
     assert (rest.start, rest.stop, rest.last) == (30, 100, True)

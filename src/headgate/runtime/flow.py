@@ -16,10 +16,10 @@ class Flow:
     """Takes batches and marks through the operators of a unit. One object a thread.
 
     What leaves the unit is collected in `emitted`, in order. An operator that raises is marked as failed and noted in
-    `errors`; the item still goes to all others.
+    `errors`; the item still goes to all others. `unit` is the unit that it runs or ran last, `since` when that began.
     """
 
-    __slots__ = ("_clock", "emitted", "errors", "rows_out", "seconds")
+    __slots__ = ("_clock", "emitted", "errors", "rows_out", "seconds", "since", "unit")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -27,6 +27,8 @@ class Flow:
         self.errors: list[tuple[Stage, Exception]] = []
         self.seconds = 0.0
         self.rows_out = 0
+        self.unit = 0
+        self.since = 0.0
 
     def run(self, stage: Stage, port: int, item: Batch | int, rows: int) -> None:
         """Takes one batch of so many selected rows, or a watermark, in at a port."""
@@ -44,42 +46,52 @@ class Flow:
             stage, port, item, rows = todo.pop()
             if stage.failed:
                 continue
-            watermark: int | None = None
             try:
                 if isinstance(item, Batch):
                     made = stage.process(port, item)
                     stage.rows_in += rows
                     stage.runs += 1
-                elif stage.passes is not None:
+                    if made:
+                        self._forward(stage, made, todo)
+                elif stage.passes is None:
+                    made, watermark = stage.live.mark(port, item)
+                    self._mark(stage, made, watermark, todo)
+                else:
                     targets, edges = stage.passes
                     if edges:
                         emitted.append((stage, item, edges, ()))
                     for consumer, into in reversed(targets):
                         todo.append((consumer, into, item, 0))
                     continue
-                else:
-                    made, watermark = stage.live.mark(port, item)
             except Exception as error:  # whatever a user's function raises fails its queries, never the network
                 stage.failed = True
                 self.errors.append((stage, error))
                 then = clock()
                 continue
-            if watermark is not None:
-                for consumer, into in reversed(stage.direct):
-                    todo.append((consumer, into, watermark, 0))
-            if made:
-                self._forward(stage, made, todo)
-            if watermark is not None and stage.queued:
-                emitted.append((stage, watermark, stage.queued, ()))
             now = clock()
             stage.seconds += now - then
             then = now
         self.seconds += then - began
 
+    def _mark(
+        self,
+        stage: Stage,
+        made: list[Batch],
+        watermark: int | None,
+        todo: list[tuple[Stage, int, Batch | int, int]],
+    ) -> None:
+        """Passes on what a mark made an operator put out, and behind it the mark, if there is one now."""
+        if watermark is not None:
+            for consumer, into in reversed(stage.direct):
+                todo.append((consumer, into, watermark, 0))
+        if made:
+            self._forward(stage, made, todo)
+        if watermark is not None and stage.queued:
+            self.emitted.append((stage, watermark, stage.queued, ()))
+
     def _forward(self, stage: Stage, made: list[Batch], todo: list[tuple[Stage, int, Batch | int, int]]) -> None:
         """Passes results on: to direct consumers by way of `todo`, to queues and outboxes by way of `emitted`."""
-        direct = stage.direct
-        onward: list[tuple[Batch, int]] = []
+        place = len(todo)
         for batch in made:
             mask = batch.mask
             if mask is None:
@@ -95,12 +107,9 @@ class Flow:
             stage.rows_out += rows
             if not stage.runs & 15:
                 stage.width = batch.rows.get_total_buffer_size() / batch.rows.num_rows
-            if stage.queued or stage.outboxes:
+            if stage.leaves:
                 self.emitted.append((stage, batch, stage.queued, stage.outboxes))
                 self.rows_out += rows
-            if direct:
-                onward.append((batch, rows))
-        if onward:
-            for batch, rows in reversed(onward):
-                for consumer, into in reversed(direct):
-                    todo.append((consumer, into, batch, rows))
+            for consumer, into in stage.direct:
+                # Before what was put on so far, which is taken first.
+                todo.insert(place, (consumer, into, batch, rows))

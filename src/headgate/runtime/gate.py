@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Condition, Lock
 
+from headgate.runtime.flow import Flow
+
 
 class Gate:
     """One lock for queues, view, scheduler and memory, and who runs now. Operators run without the lock.
 
-    `running` maps each thread's flow to the unit that it runs and since when; `paused` counts those who want that
-    nothing runs. Threads that have nothing to do wait for `work` (`asleep` counts them), who waits for them for `done`.
+    `running` has the flows (by id) that have a grant, which know what they run and since when; `paused` counts those
+    who want that nothing runs. Threads that have nothing to do wait for `work` (`asleep` counts them), who waits for them for `done`.
     """
 
     def __init__(self) -> None:
@@ -19,7 +21,7 @@ class Gate:
         self.changed = Condition(self.lock)
         self.work = Condition(self.lock)
         self.done = Condition(self.lock)
-        self.running: dict[int, tuple[int, float]] = {}
+        self.running: dict[int, Flow] = {}
         self.paused = 0
         self.asleep = 0
 

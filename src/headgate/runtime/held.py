@@ -15,8 +15,7 @@ OUTBOX = 1 << 30
 
 
 class Held:
-    """A batch in waiting. Everything but `rows` stays in memory; `rows` may be in a part of the store instead.
-    `batch` is what was given to wait, as long as its rows have not left memory.
+    """A batch in waiting. `batch` is None while its rows are not in memory but in a part of the store.
 
     `cls` is the highest class (lowest number) that reads it, `order` counts batches as they came: together they say
     how soon it will be needed. `bytes` is what it takes by itself, `size` what it keeps alive. All fields belong to
@@ -28,7 +27,6 @@ class Held:
         "batch",
         "bytes",
         "cls",
-        "computed",
         "count",
         "index",
         "memo",
@@ -37,27 +35,24 @@ class Held:
         "pins",
         "readers",
         "roots",
-        "rows",
         "size",
         "tracked",
         "watermark",
     )
 
-    def __init__(self, batch: Batch, readers: int, cls: int) -> None:
+    def __init__(self, batch: Batch, readers: int, cls: int, order: int, tracked: bool) -> None:
         self.batch: Batch | None = batch
-        self.rows: pa.RecordBatch | None = batch.rows
         self.arrival: Arrival = batch.arrival
         self.watermark: int = batch.watermark
-        self.computed = batch.computed
         self.count: int = batch.rows.num_rows
         self.readers = readers
         self.cls = cls
-        self.order = 0
+        self.order = order
         self.bytes = 0
         self.size = 0
         self.memo = 0
         self.pins = 0
-        self.tracked = False
+        self.tracked = tracked
         self.roots: Roots | None = None
         self.part: str | None = None
         self.index = 0
@@ -66,10 +61,9 @@ class Held:
     def absent(cls, described: Mapping[str, Any]) -> Held:
         """A batch that a manifest describes; its rows are in the store, and nobody reads it yet."""
         held = cls.__new__(cls)
-        held.rows = held.batch = None
+        held.batch = None
         held.arrival = Arrival(*described["arrival"])
         held.watermark = described["watermark"]
-        held.computed = {}
         held.count = described["rows"]
         held.readers = 0
         held.cls = OUTBOX

@@ -22,6 +22,9 @@ from headgate.scheduling import Scheduler, View
 REFRESHING = 0.005
 """The share of the time that looking at statistics may take: with many operators the policy looks less often."""
 
+OFTEN = 0.001
+"""How often (s) what waits is added up, and the policy is asked whether it is due."""
+
 
 class Entry:
     """A queue that a unit reads, and where its rows go in."""
@@ -98,24 +101,23 @@ class Loop:
         self.wiring = wiring
         self.scheduler = scheduler
         self.view: View = scheduler.view
-        self.grants = 0
-        self.seconds = 0.0
         self.units: list[LiveUnit] = []
+        self._before = (0, 0.0)
         self._memory = memory
         self._gate = gate
         self._lock = gate.lock
         self._clock = clock
-        self._limits = limits
+        self._longest = limits.grant
         self._linked: object = None
         self._doors: tuple[object, bool] = (None, False)
         self._counted = [(s.rows_in, s.rows_out, s.seconds, s.came) for s in wiring.stages]
         self.stream_width: dict[int, float] = {}
-        self._waiting = 0
-        self._seen = clock()
+        self._waiting = 0.0
+        self._seen = self._look = clock()
         of = wiring.topology.operator_class
         self._highest = [edge.id for edge in wiring.topology.edges if not of[edge.consumer]]
         self._consumers = [wiring.stages[edge.consumer] for edge in wiring.topology.edges]
-        state = self.view.queues
+        state = self._state = self.view.queues
         for edge, queue in enumerate(wiring.queues):
             state.rows[edge], state.oldest[edge] = queue.waiting, queue.oldest
             state.bytes[edge] = sum(item.held.size for item in queue if isinstance(item, Piece))
@@ -146,6 +148,16 @@ class Loop:
         self.deliver(flow, since)
 
     @property
+    def grants(self) -> int:
+        """All grants so far."""
+        return self._before[0] + sum([unit.grants for unit in self.units])
+
+    @property
+    def seconds(self) -> float:
+        """The time of all grants so far."""
+        return self._before[1] + sum([unit.seconds for unit in self.units])
+
+    @property
     def urgent(self) -> bool:
         """Whether anything waits for the highest class."""
         rows = self.view.queues.rows
@@ -162,8 +174,7 @@ class Loop:
 
     def feed(self, edges: Sequence[int], batch: Batch, cls: int) -> None:
         """Puts a batch into the queues of a fork, as one held copy."""
-        held = Held(batch, len(edges), cls)
-        self._memory.admit(held, True)
+        held = self._memory.hold(batch, len(edges), cls, True)
         for edge in edges:
             self._put(edge, held)
 
@@ -184,7 +195,7 @@ class Loop:
                     self._gate.work.notify()
 
     def _put(self, edge: int, held: Held) -> None:
-        state, count = self.view.queues, held.count
+        state, count = self._state, held.count
         self.wiring.queues[edge].put(held)
         self._waiting += count
         before = state.rows[edge]
@@ -200,38 +211,18 @@ class Loop:
         if self._gate.asleep:
             self._gate.work.notify()
 
-    def _take(self, entry: Entry, rows: float) -> list[Piece | Mark]:
-        queue, edge, state = entry.queue, entry.edge, self.view.queues
-        train = queue.take(rows)
-        for item in train:
-            if isinstance(item, Piece):
-                item.held.pins += 1
-        had, left = state.rows[edge], queue.rows + queue.marks
-        if left:
-            self._waiting -= int(had) - left
-            state.rows[edge] = left
-            state.bytes[edge] *= left / had
-            state.oldest[edge] = queue.oldest
-        else:
-            self._waiting -= int(had)
-            state.rows[edge] = 0
-            state.bytes[edge] = 0.0
-            state.oldest[edge] = inf
-        return train
-
     def deliver(self, flow: Flow, since: float) -> None:
         """Puts what left a unit into queues and outboxes."""
         memory = self._memory
         for stage, item, edges, outboxes in flow.emitted:
-            if not isinstance(item, Batch):
+            if isinstance(item, Batch):
+                held = memory.hold(item, len(edges) + len(outboxes), stage.cls, stage.tracked)
+                for edge in edges:
+                    self._put(edge, held)
+                if outboxes:
+                    self._publish(held, outboxes)
+            else:
                 self.feed_mark(edges, item, since)
-                continue
-            held = Held(item, len(edges) + len(outboxes), stage.cls)
-            memory.admit(held, stage.tracked)
-            for edge in edges:
-                self._put(edge, held)
-            if outboxes:
-                self._publish(held, outboxes)
         flow.emitted.clear()
         if memory.bytes > memory.limit:
             memory.relieve()
@@ -256,38 +247,33 @@ class Loop:
 
     def begin(self, flow: Flow, until: float) -> LiveUnit | None:
         """Under the lock: asks the scheduler for a grant and takes its first train; None if nothing is ready."""
-        return self._begin(flow, until, self._clock())
+        unit = self._begin(flow, until, self._clock())
+        if unit is not None:
+            self._gate.running[id(flow)] = flow
+        return unit
 
     def _begin(self, flow: Flow, until: float, now: float) -> LiveUnit | None:
         scheduler = self.scheduler
-        # Adds up what waited, for those who learn from it.
-        elapsed = now - self._seen
-        self._seen = now
-        performance, held = self.view.performance, self._memory.bytes
-        self.view.queues.held = held
-        performance.queued_rows += elapsed * self._waiting
-        performance.queued_bytes += elapsed * held
-        if now >= scheduler.due:
-            self._refresh(now)
+        if now >= self._look:
+            self._account(now)
         grant = scheduler.next(now)
         if scheduler.units is not self._linked:
             self.prepare()
         if grant is None:
             return None
         number, rows, seconds = grant
-        self._gate.running[id(flow)] = (number, now)
         unit = self.units[number]
-        unit.began = now
-        longest = self._limits.grant
-        deadline = now + (seconds if seconds < longest else longest)
+        flow.unit = number
+        flow.since = unit.began = now
+        deadline = now + (seconds if seconds < self._longest else self._longest)
         unit.deadline = deadline if deadline < until else until
-        waiting = 0
-        for entry in unit.entries:
-            waiting += entry.queue.rows
+        waiting = unit.entry.queue.rows
+        if len(unit.entries) > 1:
+            waiting = sum([entry.queue.rows for entry in unit.entries])
         unit.left = rows if rows < waiting else waiting
         unit.taken = 0
         self._take_train(unit, now)
-        if self._waiting and self._gate.asleep:
+        if self._gate.asleep and self._waiting:
             # There may be more to do: each who gets work wakes one more.
             self._gate.work.notify()
         return unit
@@ -297,26 +283,38 @@ class Loop:
 
         Called without the lock, which is taken once a train: to deliver, to decide and to take the next.
         """
+        gate, lock = self._gate, self._lock
         while True:
             self._pass(unit, flow)
-            with self._lock:
+            with lock:
                 if self._goes_on(unit, flow):
                     continue
-                ends = flow.errors or self._gate.paused or not may()
+                ends = flow.errors or gate.paused or not may()
                 following = None if ends else self._begin(flow, until, unit.now)
                 if following is None:
-                    self._gate.leave(id(flow))
+                    gate.leave(id(flow))
                     return
                 unit = following
 
     def _take_train(self, unit: LiveUnit, now: float) -> None:
         """Takes the next train from the unit's queues, the oldest first."""
-        entries, rows = unit.entries, unit.left
-        entry = unit.entry = entries[0] if len(entries) == 1 else min(entries, key=_age)
-        if rows > unit.pace.small:
-            rows = min(rows, unit.pace.train(unit.deadline - now))
-        unit.train = self._take(entry, rows)
+        if len(unit.entries) > 1:
+            unit.entry = min(unit.entries, key=_age)
+        entry, rows, pace = unit.entry, unit.left, unit.pace
+        if rows > pace.small:
+            rows = min(rows, pace.train(unit.deadline - now))
+        queue, edge, state = entry.queue, entry.edge, self._state
+        unit.train = queue.take(rows)
         unit.now = now
+        had, left = state.rows[edge], queue.rows + queue.marks
+        self._waiting -= had - left
+        state.rows[edge] = left
+        if left:
+            state.bytes[edge] *= left / had
+            state.oldest[edge] = queue.oldest
+        else:
+            state.bytes[edge] = 0.0
+            state.oldest[edge] = inf
 
     def _goes_on(self, unit: LiveUnit, flow: Flow) -> bool:
         """Under the lock: a train is through. Takes the next one of the grant, or ends the grant."""
@@ -364,11 +362,10 @@ class Loop:
         """The rows of a piece, brought back if they were spilled."""
         held = piece.held
         with self._lock:
-            rows = self._memory.rows(held)
-            computed = held.computed
+            batch = self._memory.batch(held)
         if size == held.count:
-            return Batch(rows, held.arrival, held.watermark, None, computed)
-        return Batch(rows.slice(piece.start, size), part_of(held.arrival, size), held.watermark)
+            return batch
+        return Batch(batch.rows.slice(piece.start, size), part_of(held.arrival, size), held.watermark)
 
     def _through(self, piece: Piece | None, flow: Flow, since: float) -> None:
         """Under the lock: a batch is through the unit. What came out is delivered, and it is let go."""
@@ -389,12 +386,22 @@ class Loop:
         unit.seconds += elapsed
         if elapsed > unit.slowest:
             unit.slowest = elapsed
-        self.grants += 1
-        self.seconds += elapsed
         self.scheduler.finished(unit.id, now, elapsed, unit.taken, flow.rows_out)
         flow.rows_out = 0
 
     # Changes: under the lock ------------------------------------------------------------------------------
+
+    def _account(self, now: float) -> None:
+        """Adds up what waited, for those who learn from it, and lets the policy look when it is due."""
+        elapsed = now - self._seen
+        self._seen = now
+        self._look = now + OFTEN
+        performance, held = self.view.performance, self._memory.bytes
+        self._state.held = held
+        performance.queued_rows += elapsed * self._waiting
+        performance.queued_bytes += elapsed * held
+        if now >= self.scheduler.due:
+            self._refresh(now)
 
     def _refresh(self, now: float) -> None:
         """Settles the statistics and lets the policy look at them: not so often that it takes more than its share."""
@@ -424,6 +431,7 @@ class Loop:
         """Gets ready for the scheduler's units if they are new. Called when nothing runs that they would change."""
         if self.scheduler.units is self._linked:
             return
+        self._before = (self.grants, self.seconds)
         units = self._linked = self.scheduler.units
         self.wiring.link(units.cut)
         topology, stages, queues = self.view.topology, self.wiring.stages, self.wiring.queues

@@ -69,22 +69,21 @@ class Memory:
 
     # Counting -----------------------------------------------------------------------------------------
 
-    def admit(self, held: Held, tracked: bool) -> None:
+    def hold(self, batch: Batch, readers: int, cls: int, tracked: bool) -> Held:
         """Begins to hold a batch. `tracked`: it may share allocations with another held batch."""
-        self._orders += 1
-        held.order = self._orders
-        held.tracked = tracked
+        order = self._orders = self._orders + 1
+        held = Held(batch, readers, cls, order, tracked)
         if tracked:
             self._count(held)
-            return
+            return held
         # As `_count` does; this is the hot path.
-        rows = held.rows
-        assert rows is not None
-        held.bytes = held.size = size = int(rows.get_total_buffer_size())
-        self.bytes += size
-        if self.bytes > self.peak:
-            self.peak = self.bytes
-        self._resident[self._orders] = held
+        held.bytes = held.size = size = batch.rows.get_total_buffer_size()
+        size += self.bytes
+        self.bytes = size
+        if size > self.peak:
+            self.peak = size
+        self._resident[order] = held
+        return held
 
     def adopt(self, held: Held) -> None:
         """Takes over a batch whose rows are in a part of the store."""
@@ -96,10 +95,10 @@ class Memory:
 
     def release(self, held: Held) -> None:
         """One reader has read it to its end; the last one frees it."""
-        held.readers -= 1
-        if held.readers:
+        readers = held.readers = held.readers - 1
+        if readers:
             return
-        if held.rows is not None:
+        if held.batch is not None:
             self._uncount(held)
         if held.part is not None:
             self._drop(held.part)
@@ -112,10 +111,10 @@ class Memory:
 
     def grown(self, held: Held) -> None:
         """Counts what was computed on its rows and is kept for other readers."""
-        if held.rows is None or len(held.computed) == held.memo:
+        if held.batch is None or len(held.batch.computed) == held.memo:
             return
         # A copy in one step: other readers add to it without the lock.
-        computed = list(held.computed.values())
+        computed = list(held.batch.computed.values())
         added = computed[held.memo :]
         size = sum([int(value.get_total_buffer_size()) for value in added if isinstance(value, pa.Array)])
         held.memo = len(computed)
@@ -123,8 +122,8 @@ class Memory:
         self.bytes += size
 
     def _count(self, held: Held) -> None:
-        rows = held.rows
-        assert rows is not None
+        assert held.batch is not None
+        rows = held.batch.rows
         if held.tracked:
             held.roots = roots_of(rows)
             held.bytes = 0
@@ -156,9 +155,7 @@ class Memory:
             held.roots = None
         self.bytes -= held.bytes
         held.bytes = held.memo = 0
-        if held.computed:
-            held.computed = {}
-        held.rows = held.batch = None
+        held.batch = None
         del self._resident[held.order]
 
     # Spilling -----------------------------------------------------------------------------------------
@@ -190,7 +187,7 @@ class Memory:
         for held in sorted(candidates, key=_coldest):
             if need <= 0:
                 break
-            if held.pins or held.order in self._leaving or held.rows is None:
+            if held.pins or held.order in self._leaving or held.batch is None:
                 continue
             chosen.append(held)
             need -= held.size
@@ -204,7 +201,7 @@ class Memory:
             self._leaving.difference_update(held.order for held in chosen)
         gone = 0
         for held in chosen:
-            if held.rows is not None and held.part is not None and not held.pins:
+            if held.batch is not None and held.part is not None and not held.pins:
                 self._uncount(held)
                 gone += 1
                 self.spilled_batches += 1
@@ -223,15 +220,15 @@ class Memory:
 
     def _write(self, group: list[Held]) -> None:
         # While another group was written, some may have been read to their end, or written by somebody else.
-        group = [held for held in group if held.rows is not None and held.part is None]
+        group = [held for held in group if held.batch is not None and held.part is None]
         if not group:
             return
         key = self.new_key()
-        batches = [held.rows for held in group]
+        batches = [held.batch.rows for held in group if held.batch is not None]
         store = self.store
         self._lock.release()
         try:
-            store.write(key, [rows for rows in batches if rows is not None])
+            store.write(key, batches)
         finally:
             self._lock.acquire()
         self.spilled_bytes += sum(held.size for held in group)
@@ -253,10 +250,11 @@ class Memory:
 
     # Reading ------------------------------------------------------------------------------------------
 
-    def rows(self, held: Held) -> pa.RecordBatch:
-        """The rows of a held batch, brought back from the store if they are there."""
-        if held.rows is not None:
-            return held.rows
+    def batch(self, held: Held) -> Batch:
+        """The whole held batch, brought back from the store if it is there. What is computed on it, all readers share.
+        """
+        if held.batch is not None:
+            return held.batch
         assert held.part is not None
         part, index, store = held.part, held.index, self.store
         self._lock.release()
@@ -264,17 +262,14 @@ class Memory:
             rows = store.read(part, index)
         finally:
             self._lock.acquire()
-        if held.rows is None:
-            held.rows = rows
+        batch = held.batch
+        if batch is None:
+            batch = held.batch = Batch(rows, held.arrival, held.watermark)
             self._count(held)
             self.read_batches += 1
             # Whoever asks for the rows has pinned them, or takes them out: they do not go at once.
             self.relieve()
-        return rows
-
-    def batch(self, held: Held) -> Batch:
-        """The whole held batch, sharing what was computed on it with its other readers."""
-        return Batch(self.rows(held), held.arrival, held.watermark, None, held.computed)
+        return batch
 
 
 def _coldest(held: Held) -> tuple[int, int]:
@@ -287,9 +282,9 @@ def in_files(chosen: list[Held]) -> list[list[Held]]:
     groups: list[list[Held]] = []
     room: dict[pa.Schema, int] = {}
     for held in chosen:
-        assert held.rows is not None
-        schema = held.rows.schema
-        size = int(held.rows.get_total_buffer_size())
+        assert held.batch is not None
+        schema = held.batch.rows.schema
+        size = int(held.batch.rows.get_total_buffer_size())
         group = by_schema.get(schema)
         alone = any(pa.types.is_dictionary(field.type) for field in schema)
         if group is None or alone or room[schema] < size:

@@ -162,7 +162,7 @@ class Network:
             held, outbox.waiting = outbox.waiting, []
             taken: list[Result] = []
             for each in held:
-                taken.append(outbox.result(self._memory.rows(each), each.arrival))
+                taken.append(outbox.result(self._memory.batch(each).rows, each.arrival))
                 self._memory.release(each)
             if query not in self._graph.queries:
                 del self._outboxes[query]
@@ -351,8 +351,12 @@ class Network:
                     "seconds": self._seconds_before + loop.seconds,
                 },
                 "running": [
-                    {"unit": self._unit_name(unit), "seconds": now - since, "stuck": now - since > self._limits.stuck}
-                    for unit, since in self._gate.running.values()
+                    {
+                        "unit": self._unit_name(flow.unit),
+                        "seconds": now - flow.since,
+                        "stuck": now - flow.since > self._limits.stuck,
+                    }
+                    for flow in self._gate.running.values()
                 ],
                 "watermarks": {s: w for s, w in self._watermarks.items() if w not in (NEVER, FOREVER)},
                 "queries": metrics.queries(

@@ -93,11 +93,14 @@ class EdgeQueue:
 
     def take(self, rows: float = inf) -> list[Piece | Mark]:
         """A train: the oldest pieces and marks, up to a number of rows (at least one). The marks behind the last row
-        come with it; a train that begins with marks has at least those."""
+        come with it; a train that begins with marks has at least those. What it has of a batch is pinned."""
         items = self._items
         if len(items) == 1 and self.rows and self.rows <= rows:
+            # Most of the time: the one thing that waits is a piece, and all of it may go.
+            only = items.popleft()
+            only.held.pins += 1  # type: ignore[union-attr]
             self.rows = 0
-            return [items.popleft()]
+            return [only]
         train: list[Piece | Mark] = []
         left = max(rows, 1)
         while items:
@@ -109,6 +112,7 @@ class EdgeQueue:
             if left < 1:
                 break
             size = head.stop - head.start
+            head.held.pins += 1
             if size <= left:
                 train.append(items.popleft())
             else:

@@ -64,7 +64,7 @@ class Waiting:
         """Writes what was never written and describes all."""
         for group in in_files([held for held in self._held if held.part is None]):
             key = self._memory.new_key()
-            self._memory.store.write(key, [held.rows for held in group if held.rows is not None])
+            self._memory.store.write(key, [held.batch.rows for held in group if held.batch is not None])
             self._memory.written(group, key)
         return [
             {

@@ -12,7 +12,8 @@ from headgate.runtime.outbox import Outbox
 class Stage:
     """An operator at its place. The counters only grow, so that a reader in another thread never tears them.
 
-    `direct` are the consumers that it calls, by port; `queued` the edges that it writes to. `passes` is all that a
+    `direct` are the consumers that it calls, by port; `queued` the edges that it writes to; `leaves`: there are such
+    edges, or outboxes. `passes` is all that a
     mark reaches which enters here, if marks change nothing here: (stages with state and their ports, edges).
     `settles`: a pending selection is carried out here, because someone keeps the rows. `tracked`: what it puts out
     may share memory with other batches that are held.
@@ -26,6 +27,7 @@ class Stage:
         "id",
         "key",
         "kind",
+        "leaves",
         "live",
         "number",
         "outboxes",
@@ -52,6 +54,7 @@ class Stage:
         self.outboxes: tuple[Outbox, ...] = ()
         self.direct: tuple[tuple[Stage, int], ...] = ()
         self.queued: tuple[int, ...] = ()
+        self.leaves = False
         self.cls = 0
         self.passes: tuple[tuple[tuple[Stage, int], ...], tuple[int, ...]] | None = None
         self.settles = False
@@ -79,7 +82,8 @@ class Stage:
         self.queued = queued
         self.cls = highest
         keeps = any(not consumer.stateless for consumer, _ in direct)
-        self.settles = keeps or bool(queued) or bool(self.outboxes)
+        self.leaves = bool(queued) or bool(self.outboxes)
+        self.settles = keeps or self.leaves
         # What is newly made and read by operators that make their rows anew shares memory with nothing else.
         others = [*readers, *(consumer for consumer, _ in direct)] if self.outboxes else readers
         self.tracked = any(stage.kind not in _FRESH for stage in (self, *others))

@@ -48,7 +48,7 @@ class Watch:
         """Whether anything runs; says what runs too long."""
         with self._gate.lock:
             now = self._clock()
-            late = [(flow, since, unit) for flow, (unit, since) in self._gate.running.items()]
+            late = [(number, flow.since, flow.unit) for number, flow in self._gate.running.items()]
             late = [each for each in late if now - each[1] > self._longest]
             self._told &= {(flow, since) for flow, since, _ in late}
             for flow, since, unit in late:
