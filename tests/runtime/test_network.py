@@ -5,7 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from headgate.operators.batch import Batch
 from headgate.operators.runner import Runner
+from headgate.operators.stateless import Stateless
 from headgate.runtime import Network
 from headgate.scheduling import policies
 from tests.runtime.plans import CRITICAL, above, both, columns, graph, query, rows, source, table
@@ -142,3 +144,57 @@ def test_metrics_count_rows_and_latency() -> None:
     selections = [o for o in figures["operators"] if o["kind"] == "select" and "high" in o["queries"]]
     assert selections[0]["rows_in"] == 1000
     assert selections[0]["rows_out"] == selections[1]["rows_in"]
+
+
+def test_rows_that_wait_while_statistics_are_made_have_come_once() -> None:
+    now = [100.0]
+    network = Network(graph(query("q", above(source(), 50.0))), "fifo", clock=lambda: now[0])
+    network.push("s", rows(1000, 1))
+    now[0] += 1.0
+    network._loop.settle(now[0])
+    statistics = network._loop.view.statistics
+    # Of the time before the network was made a little is counted in.
+    assert 900.0 < statistics.rate[0] < 1000.0
+    network.run()
+    now[0] += 1.0
+    network._loop.settle(now[0])
+    # None came in this second, and the one before counts less by now.
+    assert 350.0 < statistics.rate[0] < 500.0
+    assert statistics.cost[0] > 0
+
+
+def test_operators_that_run_often_are_timed_now_and_then_and_their_time_is_right() -> None:
+    now = [100.0]
+    read = [0]
+
+    def clock() -> float:
+        read[0] += 1
+        return now[0]
+
+    class Slow(Stateless):
+        def __init__(self, seconds: float) -> None:
+            self.seconds = seconds
+
+        def process(self, port: int, batch: Batch) -> list[Batch]:
+            now[0] += self.seconds
+            return [batch]
+
+    costs = iter((0.001, 0.004))
+    plan = above(above(source(), -2.0), -1.0)
+    network = Network(
+        graph(query("q", plan)), "di:sources=queued", clock=clock, make=lambda node, settings: Slow(next(costs))
+    )
+
+    def rounds(count: int) -> int:
+        before = read[0]
+        for _ in range(count):
+            network.push("s", rows(10), mark=False)
+            network.run()
+        return read[0] - before
+
+    first = rounds(400)
+    assert rounds(400) < first
+    seconds = sorted(operator["seconds"] for operator in network.metrics()["operators"])
+    assert seconds == [pytest.approx(0.8, rel=0.02), pytest.approx(3.2, rel=0.02)]
+    statistics = network._loop.view.statistics
+    assert sorted(statistics.cost) == [pytest.approx(1e-4, rel=0.05), pytest.approx(4e-4, rel=0.05)]

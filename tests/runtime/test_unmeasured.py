@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.bench.statistics import POLICIES, _events, _mixed, _round, _unmeasured, without_measuring
+from headgate.bench.statistics import POLICIES, _events, _mixed, _round, compiled, remade
 from headgate.runtime import Network
 from headgate.runtime.flow import Flow
 from tests.runtime.plans import table
@@ -12,7 +12,7 @@ from tests.runtime.plans import table
 
 @pytest.mark.parametrize("policy", POLICIES.values())
 def test_the_other_side_gives_the_same_results_and_counts_nothing(policy: str) -> None:
-    sides = Network(_mixed(), policy), _unmeasured(Network(_mixed(), policy))
+    sides = [remade(Network(_mixed(), policy), measuring) for measuring in (True, False)]
     found = []
     for network in sides:
         for turn in range(3):
@@ -34,7 +34,7 @@ def test_a_round_is_timed() -> None:
 
 
 def test_what_is_left_out_is_all_that_measures() -> None:
-    flow = without_measuring(Flow)(lambda: pytest.fail("the clock was read"))
+    flow = compiled(Flow, False)(lambda: pytest.fail("the clock was read"))
     network = Network(_mixed(), "chain")
     network._flow = flow
     for stream, batch in _events(0):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from math import log
+from statistics import median
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from headgate.bench.share import share
+from headgate.bench.share import WARM_UP, share
 from headgate.graph.expressions import Call, Column, Literal
 from headgate.graph.operators import Operator, Select, Source
 from headgate.graph.queries import Query, QueryClass
@@ -42,15 +43,26 @@ def run() -> list[Outcome]:
 
 def _grant() -> Outcome:
     """Operators that do nothing: what is left is taking, passing on, counting and deciding."""
-    cost = {name: min(_idle_grant(name) for _ in range(ROUNDS)) * 1e6 for name in QUEUED}
+    times = {name: [_idle_grant(name) * 1e6 for _ in range(ROUNDS)] for name in QUEUED}
+    cost = {name: min(found) for name, found in times.items()}
     return Outcome(
         name="scheduling-grant",
         source="cost of a grant",
         claim="a grant costs less than 20 µs: decision, queues, memory accounting, locks and statistics",
         paper={"slowest_us": 20.0},
-        measured={"slowest_us": max(cost.values()), **{f"{name}_us": value for name, value in cost.items()}},
+        measured={
+            "slowest_us": max(cost.values()),
+            **{f"{name}_us": value for name, value in cost.items()},
+            **{f"{name}_median_us": median(found) for name, found in times.items()},
+        },
         rule=lambda asked, found: found["slowest_us"] < asked["slowest_us"],
-        setup={"operators": QUERIES * DEPTH, "rounds": ROUNDS, "rows": 1, "operators_do": "nothing"},
+        setup={
+            "operators": QUERIES * DEPTH,
+            "rounds": ROUNDS,
+            "rows": 1,
+            "operators_do": "nothing",
+            "warm_up": WARM_UP,
+        },
     )
 
 
@@ -88,10 +100,11 @@ def _idle_grant(policy: str) -> float:
         return _Nothing() if isinstance(node, Select) else live(node, settings)
 
     network = Network(chains(), policy, make=make)
-    network.push("s", rows(1))
-    network.run()
-    for name in network.queries:
-        network.take(name)
+    for _ in range(WARM_UP):
+        network.push("s", rows(1))
+        network.run()
+        for name in network.queries:
+            network.take(name)
     # Without a mark: there is one an epoch, behind all its rows.
     network.push("s", rows(1), mark=False)
     began = time.thread_time()

@@ -11,15 +11,21 @@ from headgate.runtime.stage import Stage
 Emitted = tuple[Stage, Batch | int, tuple[int, ...], tuple[Outbox, ...]]
 """What leaves a unit: its maker, rows or a watermark, the edges that it is for, and the queries whose result it is."""
 
+SIZED = 21
+"""One pass in so many is looked at for the width of the rows that operators put out."""
+
 
 class Flow:
     """Takes batches and marks through the operators of a unit. One object a thread.
+
+    Rows are counted always. Where batches come often (`Stage.every`), one pass in so many is timed and counts as so
+    many, and one in `SIZED` is looked at for the width of rows: measuring is to cost nothing beside the work.
 
     What leaves the unit is collected in `emitted`, in order. An operator that raises is marked as failed and noted in
     `errors`; the item still goes to all others. `unit` is the unit that it runs or ran last, `since` when that began.
     """
 
-    __slots__ = ("_clock", "emitted", "errors", "rows_out", "seconds", "since", "unit")
+    __slots__ = ("_clock", "emitted", "errors", "rows_out", "seconds", "since", "sized", "unit")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -29,6 +35,7 @@ class Flow:
         self.rows_out = 0
         self.unit = 0
         self.since = 0.0
+        self.sized = False
 
     def run(self, stage: Stage, port: int, item: Batch | int, rows: int) -> None:
         """Takes one batch of so many selected rows, or a watermark, in at a port."""
@@ -40,8 +47,13 @@ class Flow:
             return
         # What comes last is taken first: consumers are put on in reverse, so each batch is through before the next.
         todo: list[tuple[Stage, int, Batch | int, int]] = [(stage, port, item, rows)]
-        # One clock reading between operators: what carries out a selection is part of the operator that made it.
-        began = then = clock()
+        every, timed = 1, True
+        if rows:
+            stage.runs += 1
+            every = stage.every
+            timed = not stage.runs % every
+            self.sized = not stage.runs % SIZED
+        began = then = clock() if timed else 0.0
         while todo:
             stage, port, item, rows = todo.pop()
             if stage.failed:
@@ -50,7 +62,6 @@ class Flow:
                 if isinstance(item, Batch):
                     made = stage.process(port, item)
                     stage.rows_in += rows
-                    stage.runs += 1
                     if made:
                         self._forward(stage, made, todo)
                 elif stage.passes is None:
@@ -68,10 +79,13 @@ class Flow:
                 self.errors.append((stage, error))
                 then = clock()
                 continue
-            now = clock()
-            stage.seconds += now - then
-            then = now
-        self.seconds += then - began
+            # One clock reading between operators: what carries out a selection is part of the operator that made it.
+            if timed:
+                now = clock()
+                stage.seconds += (now - then) * every
+                then = now
+        if timed:
+            self.seconds += (then - began) * every
 
     def _mark(
         self,
@@ -105,7 +119,7 @@ class Flow:
             if not rows:
                 continue
             stage.rows_out += rows
-            if not stage.runs & 15:
+            if self.sized:
                 stage.width = batch.rows.get_total_buffer_size() / batch.rows.num_rows
             if stage.leaves:
                 self.emitted.append((stage, batch, stage.queued, stage.outboxes))

@@ -13,7 +13,8 @@ class Gate:
     """One lock for queues, view, scheduler and memory, and who runs now. Operators run without the lock.
 
     `running` has the flows (by id) that have a grant, which know what they run and since when; `paused` counts those
-    who want that nothing runs. Threads that have nothing to do wait for `work` (`asleep` counts them), who waits for them for `done`.
+    who want that nothing runs. Threads that have nothing to do wait for `work` (`asleep` counts them), who waits for
+    them for `done`.
     """
 
     def __init__(self) -> None:

@@ -20,10 +20,16 @@ from headgate.runtime.wiring import Wiring
 from headgate.scheduling import Scheduler, View
 
 REFRESHING = 0.005
-"""The share of the time that looking at statistics may take: with many operators the policy looks less often."""
+"""The share of the time that statistics may take: with many operators they are made, and looked at, less often."""
 
 OFTEN = 0.001
 """How often (s) what waits is added up, and the policy is asked whether it is due."""
+
+SETTLED = 1.0
+"""How often (s) statistics are made at least, for those who want to see them, if the policy does not."""
+
+MANY, RARELY = 14, 7
+"""Where so many batches have come since the statistics were last made, one in so few of the next is timed."""
 
 
 class Entry:
@@ -110,13 +116,12 @@ class Loop:
         self._longest = limits.grant
         self._linked: object = None
         self._doors: tuple[object, bool] = (None, False)
-        self._counted = [(s.rows_in, s.rows_out, s.seconds, s.came) for s in wiring.stages]
+        self._counted = [self._counters(stage, 0) for stage in wiring.stages]
         self.stream_width: dict[int, float] = {}
         self._waiting = 0.0
-        self._seen = self._look = clock()
+        self._seen = self._look = self._settled = clock()
         of = wiring.topology.operator_class
         self._highest = [edge.id for edge in wiring.topology.edges if not of[edge.consumer]]
-        self._consumers = [wiring.stages[edge.consumer] for edge in wiring.topology.edges]
         state = self._state = self.view.queues
         for edge, queue in enumerate(wiring.queues):
             state.rows[edge], state.oldest[edge] = queue.waiting, queue.oldest
@@ -201,7 +206,6 @@ class Loop:
         before = state.rows[edge]
         state.rows[edge] = before + count
         state.bytes[edge] += held.size
-        self._consumers[edge].came += count
         if before:
             if self.scheduler.watches_growth:
                 self.scheduler.arrived(edge, False)
@@ -400,32 +404,45 @@ class Loop:
         self._state.held = held
         performance.queued_rows += elapsed * self._waiting
         performance.queued_bytes += elapsed * held
-        if now >= self.scheduler.due:
-            self._refresh(now)
+        due = now >= self.scheduler.due
+        if due or now >= self._settled + SETTLED:
+            self._refresh(now, due)
 
-    def _refresh(self, now: float) -> None:
+    def _refresh(self, now: float, due: bool) -> None:
         """Settles the statistics and lets the policy look at them: not so often that it takes more than its share."""
         self.settle(now)
-        self.scheduler.refresh(now)
-        took = self._clock() - now
-        self.scheduler.due = max(self.scheduler.due, now + took / REFRESHING)
+        if due:
+            self.scheduler.refresh(now)
+        rest = (self._clock() - now) / REFRESHING
+        self.scheduler.due = max(self.scheduler.due, now + rest)
+        self._settled = now + max(rest - SETTLED, 0.0)
 
     def settle(self, now: float) -> None:
         """Makes the statistics current from what the operators have counted since the last time."""
         statistics, topology = self.view.statistics, self.view.topology
         widths = [stage.width for stage in self.wiring.stages]
         for stage in self.wiring.stages:
-            counted = (stage.rows_in, stage.rows_out, stage.seconds, stage.came)
             before = self._counted[stage.id]
+            counted = self._counters(stage, before[3])
             if counted == before:
                 continue
             self._counted[stage.id] = counted
+            stage.every = RARELY if counted[4] - before[4] >= MANY else 1
             rows, made = counted[0] - before[0], counted[1] - before[1]
             producers = topology.producers(stage.id)
             wide = widths[producers[0]] if producers else self.stream_width.get(stage.id, 0.0)
             statistics.observe(stage.id, rows, made, counted[2] - before[2], rows * wide, made * stage.width)
-            statistics.arrive(stage.id, max(rows, counted[3] - before[3]))
+            statistics.arrive(stage.id, counted[3] - before[3])
         statistics.settle(now)
+
+    def _counters(self, stage: Stage, came: int) -> tuple[int, int, float, int, int]:
+        """Of an operator, up to now: rows in and out, seconds, the rows that came (in, or still waiting), and runs.
+
+        A train on its way through neither waits nor is counted: no fewer have come than the last time.
+        """
+        queues = self.wiring.queues
+        waiting = sum([queues[edge].rows for edge in self.wiring.topology.inputs[stage.id]])
+        return stage.rows_in, stage.rows_out, stage.seconds, max(came, stage.rows_in + waiting), stage.runs
 
     def prepare(self) -> None:
         """Gets ready for the scheduler's units if they are new. Called when nothing runs that they would change."""
@@ -434,6 +451,8 @@ class Loop:
         self._before = (self.grants, self.seconds)
         units = self._linked = self.scheduler.units
         self.wiring.link(units.cut)
+        for stage in self.wiring.stages:
+            stage.every = 1
         topology, stages, queues = self.view.topology, self.wiring.stages, self.wiring.queues
         edges = topology.edges
         self.units = [

@@ -251,8 +251,7 @@ class Memory:
     # Reading ------------------------------------------------------------------------------------------
 
     def batch(self, held: Held) -> Batch:
-        """The whole held batch, brought back from the store if it is there. What is computed on it, all readers share.
-        """
+        """The whole held batch, brought back from the store if it is there. Readers share what is computed on it."""
         if held.batch is not None:
             return held.batch
         assert held.part is not None

@@ -10,7 +10,8 @@ from headgate.runtime.outbox import Outbox
 
 
 class Stage:
-    """An operator at its place. The counters only grow, so that a reader in another thread never tears them.
+    """An operator at its place. The counters only grow, so that a reader in another thread never tears them: rows in
+    and out, `seconds`, and `runs`, the batches that entered a unit here, of which one in `every` is timed.
 
     `direct` are the consumers that it calls, by port; `queued` the edges that it writes to; `leaves`: there are such
     edges, or outboxes. `passes` is all that a
@@ -20,9 +21,9 @@ class Stage:
     """
 
     __slots__ = (
-        "came",
         "cls",
         "direct",
+        "every",
         "failed",
         "id",
         "key",
@@ -62,8 +63,8 @@ class Stage:
         self.rows_in = 0
         self.rows_out = 0
         self.runs = 0
+        self.every = 1
         self.seconds = 0.0
-        self.came = 0
         self.width = 0.0
 
     @property

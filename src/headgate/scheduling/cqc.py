@@ -128,14 +128,26 @@ class ClassSelector(Selector):
 
     def next(self, now: float) -> Grant | None:
         turn = self.turns[self._current]
-        if not turn.ready and not any([other.ready for other in self.turns]):
+        if not turn.ready and not any(other.ready for other in self.turns):
             return None
         idle = 0
         while idle <= len(self.turns):
             if turn.credit > 0:
                 grant = turn.inner.next(now) if turn.ready else None
                 if grant is not None:
-                    return self._lend(turn, grant)
+                    unit, rows, limit = grant
+                    member = self._members[unit]
+                    if member.waiting:
+                        member.waiting = False
+                        turn.ready -= 1
+                    # At most what is left of its quota: lent until `finished` knows better, so that a second processor
+                    # sees it used.
+                    lent, credit = limit * member.own, turn.credit
+                    if credit < lent:
+                        lent, limit = credit, credit / member.own
+                    member.lent = lent
+                    turn.credit = credit - lent
+                    return _grant(Grant, (unit, rows, limit))
                 # Nothing to do: what is left of its quota is lost.
                 turn.credit = turn.slice
                 idle += 1
@@ -150,21 +162,6 @@ class ClassSelector(Selector):
                 self._forgive()
             turn = self.turns[self._current]
         return None
-
-    def _lend(self, turn: Turn, grant: Grant) -> Grant:
-        """The grant of the class whose turn it is, for at most what is left of its quota."""
-        unit, rows, limit = grant
-        member = self._members[unit]
-        if member.waiting:
-            member.waiting = False
-            turn.ready -= 1
-        lent, credit = limit * member.own, turn.credit
-        if credit < lent:
-            lent, limit = credit, credit / member.own
-        # Lent until `finished` knows better, so that a second processor sees a used quota.
-        member.lent = lent
-        turn.credit = credit - lent
-        return _grant(Grant, (unit, rows, limit))
 
     def _forgive(self) -> None:
         """At the beginning of a round: skips those in which every class with work only pays its debt."""
