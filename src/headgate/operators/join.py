@@ -57,11 +57,15 @@ class LiveJoin:
         # Which sides put out rows without partners, and for which sides it matters that a row had one.
         self._alone = (node.how in ("left", "full", "anti"), node.how in ("right", "full"))
         self._flagged = (self._alone[LEFT] or node.how == "semi", self._alone[RIGHT])
-        self._newest = 0.0
+        # When the newest rows of each side arrived, and when those did for which rows are put out now.
+        self._newest = [0.0, 0.0]
+        self._cause = 0.0
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
         if batch.arrival.count:
-            self._newest = max(self._newest, batch.arrival.total / batch.arrival.count)
+            # Several batches of one side may have been taken before this one: what it meets of them waited for it.
+            self._cause = batch.arrival.total / batch.arrival.count
+            self._newest[port] = max(self._newest[port], self._cause)
         side = self._sides[port]
         arrived, alone = side.read(batch)
         out: list[Batch] = []
@@ -154,6 +158,7 @@ class LiveJoin:
 
     def mark(self, port: int, watermark: int) -> tuple[list[Batch], int]:
         self._sides[port].mark = max(self._sides[port].mark, watermark)
+        self._cause = self._newest[port]
         out: list[Batch] = []
         for at in (LEFT, RIGHT):
             bound = self._bound(at)
@@ -185,11 +190,11 @@ class LiveJoin:
         return [self._batch([*columns, *nulls] if port == LEFT else [*nulls, *columns], rows)]
 
     def _batch(self, columns: Sequence[pa.Array], rows: int) -> Batch:
-        return Batch(record(columns, self._names, rows), Arrival.at(self._newest, rows))
+        return Batch(record(columns, self._names, rows), Arrival.at(self._cause, rows))
 
     def snapshot(self) -> Snapshot:
         parts: dict[str, pa.Table] = {}
-        meta: dict[str, object] = {"newest": self._newest}
+        meta: dict[str, object] = {"newest": max(self._newest)}
         for name, side in zip(("left", "right"), self._sides, strict=True):
             own, more = side.runs.parts(name)
             parts |= own
@@ -197,7 +202,7 @@ class LiveJoin:
         return Snapshot(parts, meta)
 
     def restore(self, snapshot: Snapshot) -> None:
-        self._newest = snapshot.meta["newest"]
+        self._newest = [snapshot.meta["newest"]] * 2
         for name, side in zip(("left", "right"), self._sides, strict=True):
             own = snapshot.meta[name]
             side.runs.restore(name, snapshot.parts, own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from heapq import nsmallest
 from math import inf
 
 from headgate.operators.batch import Batch
@@ -301,14 +302,16 @@ class Loop:
                 unit = following
 
     def _take_train(self, unit: LiveUnit, now: float) -> None:
-        """Takes the next train from the unit's queues, the oldest first."""
+        """Takes the next train from the unit's queues, the oldest first: no row overtakes one of another queue."""
+        until = inf
         if len(unit.entries) > 1:
-            unit.entry = min(unit.entries, key=_age)
+            first, second = nsmallest(2, unit.entries, key=_age)
+            unit.entry, until = first, second.queue.oldest
         entry, rows, pace = unit.entry, unit.left, unit.pace
         if rows > pace.small:
             rows = min(rows, pace.train(unit.deadline - now))
         queue, edge, state = entry.queue, entry.edge, self._state
-        unit.train = queue.take(rows)
+        unit.train = queue.take(rows, until)
         unit.now = now
         had, left = state.rows[edge], queue.rows + queue.marks
         self._waiting -= had - left

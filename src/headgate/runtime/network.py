@@ -182,11 +182,9 @@ class Network:
         self._after(flow)
 
     def _source(self, stream: str) -> Source | None:
-        for _, source in self._graph.sources():
-            if source.stream == stream:
-                return source
-        if stream in self._watermarks:
-            return None
+        source = self._sources.get(stream)
+        if source is not None or stream in self._watermarks:
+            return source
         known = ", ".join(sorted(self._watermarks)) or "none"
         raise KeyError(f"no query reads a stream named {stream}; the streams read are: {known}")
 
@@ -405,7 +403,7 @@ class Network:
     @property
     def streams(self) -> frozenset[str]:
         """The streams that some query reads now."""
-        return frozenset(source.stream for _, source in self._graph.sources())
+        return frozenset(self._sources)
 
     @property
     def outboxes(self) -> Mapping[str, Outbox]:
@@ -446,9 +444,10 @@ class Network:
             outbox = self._outboxes.get(query.name)
             if outbox is None or outbox.query != query:
                 self._outboxes[query.name] = Outbox(query)
-        for _, source in self._graph.sources():
-            self._watermarks.setdefault(source.stream, NEVER)
-            self._marked.setdefault(source.stream, NEVER)
+        self._sources = {source.stream: source for _, source in self._graph.sources()}
+        for stream in self._sources:
+            self._watermarks.setdefault(stream, NEVER)
+            self._marked.setdefault(stream, NEVER)
         if known is None:
             known = figures(old) if old is not None else {}
         wiring = Wiring(self._graph, self._outboxes, lambda node: self._make(node, self._settings), before)

@@ -91,9 +91,12 @@ class EdgeQueue:
         self.marks += 1
         return True
 
-    def take(self, rows: float = inf) -> list[Piece | Mark]:
+    def take(self, rows: float = inf, until: float = inf) -> list[Piece | Mark]:
         """A train: the oldest pieces and marks, up to a number of rows (at least one). The marks behind the last row
-        come with it; a train that begins with marks has at least those. What it has of a batch is pinned."""
+        come with it; a train that begins with marks has at least those. What it has of a batch is pinned.
+
+        `until`: what arrived later than this waits, but for the first.
+        """
         items = self._items
         if len(items) == 1 and self.rows and self.rows <= rows:
             # Most of the time: the one thing that waits is a piece, and all of it may go.
@@ -109,7 +112,7 @@ class EdgeQueue:
                 train.append(items.popleft())
                 self.marks -= 1
                 continue
-            if left < 1:
+            if left < 1 or (train and head.held.arrival.first > until):
                 break
             size = head.stop - head.start
             head.held.pins += 1
