@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from headgate.graph.expressions import Call, Column
 from headgate.graph.operators import Join, JoinKind, Source, TimeBound, concat
 from headgate.graph.types import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP, Schema
+from headgate.operators.batch import NEVER, Arrival, Batch
 from headgate.operators.live import live
 from headgate.operators.settings import Settings
 from tests.operators.drive import Feed, batch_of, counted, drive, feeds, plain
@@ -105,3 +106,19 @@ def test_state_is_forgotten() -> None:
         most = max(most, operator.state_rows)
     assert most < 200
     assert pa.total_allocated_bytes() >= operator.state_bytes > 0
+
+
+@pytest.mark.parametrize("how", ["inner", "semi", "left"])
+def test_results_are_as_old_as_the_rows_that_made_them(how: JoinKind) -> None:
+    """Batches of one side that are taken before the first of the other do not make its results younger."""
+    operator = live(join(how, 0, 0, 1, False), Settings())
+    for second in (1, 2, 3):
+        batch = batch_of(INPUT, [(second, 1.0, "a", 0)], NEVER)
+        operator.process(0, Batch(batch.rows, Arrival.at(100.0 + second, 1), batch.watermark))
+    for second in (1, 2):
+        batch = batch_of(INPUT, [(second, 1.0, "a", 0)], NEVER)
+        made = operator.process(1, Batch(batch.rows, Arrival.at(100.0 + second, 1), batch.watermark))
+        assert [(b.rows.num_rows, b.arrival.first) for b in made] == [(1, 100.0 + second)]
+    # The third has no partner, which is known when the other side is past it.
+    alone, _ = operator.mark(1, 10)
+    assert [b.arrival.first for b in alone] == ([103.0] if how == "left" else [])

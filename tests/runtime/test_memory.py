@@ -150,3 +150,13 @@ def test_rows_without_columns_survive_spilling() -> None:
     network.run()
     wanted = int((np.asarray(rows(500, 3).column(2)) > 50).sum())
     assert sum(r.rows.num_rows for r in network.take("q")) == wanted
+
+
+def test_a_train_leaves_what_is_younger_than_another_queue() -> None:
+    queue = EdgeQueue()
+    for moment in (1.0, 2.0, 3.0):
+        queue.put(Held(Batch(rows(5), Arrival.at(moment, 5)), 1, 0, 1, True))
+        queue.put_mark(Mark(int(moment), moment))
+    # The first goes in any case, with the mark behind it.
+    assert [item.rows if isinstance(item, Piece) else item.watermark for item in queue.take(until=0.0)] == [5, 1]
+    assert [item.rows if isinstance(item, Piece) else item.watermark for item in queue.take(until=3.0)] == [5, 2, 5, 3]

@@ -198,3 +198,21 @@ def test_operators_that_run_often_are_timed_now_and_then_and_their_time_is_right
     assert seconds == [pytest.approx(0.8, rel=0.02), pytest.approx(3.2, rel=0.02)]
     statistics = network._loop.view.statistics
     assert sorted(statistics.cost) == [pytest.approx(1e-4, rel=0.05), pytest.approx(4e-4, rel=0.05)]
+
+
+def test_no_row_overtakes_one_of_another_queue_of_its_unit() -> None:
+    s, t = source("s"), source("t")
+    seen: list[float] = []
+
+    class Seeing(Stateless):
+        def process(self, port: int, batch: Batch) -> list[Batch]:
+            seen.append(batch.arrival.first)
+            return [batch]
+
+    network = Network(graph(query("q", both(s, t))), "fifo", make=lambda node, settings: Seeing())
+    for moment in (1.0, 2.0, 3.0, 4.0):
+        network.push("s" if moment < 3.0 else "t", rows(10), moment)
+        network.push("t" if moment < 3.0 else "s", rows(10), moment + 0.5)
+    network.run()
+    assert len(seen) == 8
+    assert seen == sorted(seen)

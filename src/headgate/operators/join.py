@@ -57,15 +57,14 @@ class LiveJoin:
         # Which sides put out rows without partners, and for which sides it matters that a row had one.
         self._alone = (node.how in ("left", "full", "anti"), node.how in ("right", "full"))
         self._flagged = (self._alone[LEFT] or node.how == "semi", self._alone[RIGHT])
-        # When the newest rows of each side arrived, and when those did for which rows are put out now.
-        self._newest = [0.0, 0.0]
-        self._cause = 0.0
+        # When the newest rows arrived, and when those did for which rows are put out now.
+        self._newest = self._cause = 0.0
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
         if batch.arrival.count:
             # Several batches of one side may have been taken before this one: what it meets of them waited for it.
             self._cause = batch.arrival.total / batch.arrival.count
-            self._newest[port] = max(self._newest[port], self._cause)
+            self._newest = max(self._newest, self._cause)
         side = self._sides[port]
         arrived, alone = side.read(batch)
         out: list[Batch] = []
@@ -158,7 +157,7 @@ class LiveJoin:
 
     def mark(self, port: int, watermark: int) -> tuple[list[Batch], int]:
         self._sides[port].mark = max(self._sides[port].mark, watermark)
-        self._cause = self._newest[port]
+        self._cause = self._newest
         out: list[Batch] = []
         for at in (LEFT, RIGHT):
             bound = self._bound(at)
@@ -194,7 +193,7 @@ class LiveJoin:
 
     def snapshot(self) -> Snapshot:
         parts: dict[str, pa.Table] = {}
-        meta: dict[str, object] = {"newest": max(self._newest)}
+        meta: dict[str, object] = {"newest": self._newest}
         for name, side in zip(("left", "right"), self._sides, strict=True):
             own, more = side.runs.parts(name)
             parts |= own
@@ -202,7 +201,7 @@ class LiveJoin:
         return Snapshot(parts, meta)
 
     def restore(self, snapshot: Snapshot) -> None:
-        self._newest = [snapshot.meta["newest"]] * 2
+        self._newest = snapshot.meta["newest"]
         for name, side in zip(("left", "right"), self._sides, strict=True):
             own = snapshot.meta[name]
             side.runs.restore(name, snapshot.parts, own)
