@@ -18,8 +18,8 @@ SIZED = 21
 class Flow:
     """Takes batches and marks through the operators of a unit. One object a thread.
 
-    Rows are counted always. Where batches come often (`Stage.every`), one pass in so many is timed and counts as so
-    many, and one in `SIZED` is looked at for the width of rows: measuring is to cost nothing beside the work.
+    Rows are counted always. Where batches come often (`Stage.every`), one pass in so many is timed, and one in `SIZED`
+    is looked at for the width of rows: measuring is to cost nothing beside the work.
 
     What leaves the unit is collected in `emitted`, in order. An operator that raises is marked as failed and noted in
     `errors`; the item still goes to all others. `unit` is the unit that it runs or ran last, `since` when that began.
@@ -82,7 +82,11 @@ class Flow:
             # One clock reading between operators: what carries out a selection is part of the operator that made it.
             if timed:
                 now = clock()
-                stage.seconds += (now - then) * every
+                if rows:
+                    stage.seconds += now - then
+                    stage.timed += rows
+                else:
+                    stage.marking += now - then
                 then = now
         if timed:
             self.seconds += (then - began) * every

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import nsmallest
 from math import inf
+from typing import NamedTuple
 
 from headgate.operators.batch import Batch
 from headgate.operators.columns import part_of
@@ -31,6 +32,21 @@ SETTLED = 1.0
 
 MANY, RARELY = 14, 7
 """Where so many batches have come since the statistics were last made, one in so few of the next is timed."""
+
+
+class Counted(NamedTuple):
+    """The counters of an operator at a moment; `came` are the rows that are in it or wait."""
+
+    rows_in: int
+    rows_out: int
+    seconds: float
+    timed: int
+    marking: float
+    came: int
+    runs: int
+
+
+_NOTHING = Counted(0, 0, 0.0, 0, 0.0, 0, 0)
 
 
 class Entry:
@@ -426,26 +442,36 @@ class Loop:
         widths = [stage.width for stage in self.wiring.stages]
         for stage in self.wiring.stages:
             before = self._counted[stage.id]
-            counted = self._counters(stage, before[3])
+            counted = self._counters(stage, before.came)
             if counted == before:
                 continue
             self._counted[stage.id] = counted
-            stage.every = RARELY if counted[4] - before[4] >= MANY else 1
-            rows, made = counted[0] - before[0], counted[1] - before[1]
+            stage.every = RARELY if counted.runs - before.runs >= MANY else 1
+            rows, made = counted.rows_in - before.rows_in, counted.rows_out - before.rows_out
+            # If none were timed, those that were so far.
+            since = before if counted.timed > before.timed else _NOTHING
+            per_row = (counted.seconds - since.seconds) / max(counted.timed - since.timed, 1)
+            seconds = per_row * rows + counted.marking - before.marking
             producers = topology.producers(stage.id)
             wide = widths[producers[0]] if producers else self.stream_width.get(stage.id, 0.0)
-            statistics.observe(stage.id, rows, made, counted[2] - before[2], rows * wide, made * stage.width)
-            statistics.arrive(stage.id, counted[3] - before[3])
+            statistics.observe(stage.id, rows, made, seconds, rows * wide, made * stage.width)
+            statistics.arrive(stage.id, counted.came - before.came)
         statistics.settle(now)
 
-    def _counters(self, stage: Stage, came: int) -> tuple[int, int, float, int, int]:
-        """Of an operator, up to now: rows in and out, seconds, the rows that came (in, or still waiting), and runs.
-
-        A train on its way through neither waits nor is counted: no fewer have come than the last time.
-        """
+    def _counters(self, stage: Stage, came: int) -> Counted:
+        """Of an operator, up to now. No fewer rows have come than the last time: a train on its way through neither
+        waits nor is counted."""
         queues = self.wiring.queues
         waiting = sum([queues[edge].rows for edge in self.wiring.topology.inputs[stage.id]])
-        return stage.rows_in, stage.rows_out, stage.seconds, max(came, stage.rows_in + waiting), stage.runs
+        return Counted(
+            stage.rows_in,
+            stage.rows_out,
+            stage.seconds,
+            stage.timed,
+            stage.marking,
+            max(came, stage.rows_in + waiting),
+            stage.runs,
+        )
 
     def prepare(self) -> None:
         """Gets ready for the scheduler's units if they are new. Called when nothing runs that they would change."""

@@ -25,7 +25,7 @@ def operators(loop: Loop) -> list[dict[str, Any]]:
             "queries": [topology.queries[q].name for q in topology.serves[o]],
             "rows_in": stage.rows_in,
             "rows_out": stage.rows_out,
-            "seconds": stage.seconds,
+            "seconds": stage.spent,
             "cost": statistics.cost[o],
             "selectivity": statistics.selectivity[o],
             "rate": statistics.rate[o],

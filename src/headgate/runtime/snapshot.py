@@ -256,7 +256,7 @@ def parts_of(batches: Sequence[Mapping[str, Any]], operators: Mapping[str, Any])
 
 def counters(wiring: Wiring) -> dict[str, list[float]]:
     """What each operator has counted."""
-    return {s.key: [s.rows_in, s.rows_out, s.runs, s.seconds, s.width] for s in wiring.stages}
+    return {s.key: [s.rows_in, s.rows_out, s.runs, s.spent, s.width] for s in wiring.stages}
 
 
 def count_on(wiring: Wiring, state: Mapping[str, Sequence[float]]) -> None:
@@ -265,7 +265,7 @@ def count_on(wiring: Wiring, state: Mapping[str, Sequence[float]]) -> None:
         if stage.key in state:
             known = state[stage.key]
             stage.rows_in, stage.rows_out, stage.runs = int(known[0]), int(known[1]), int(known[2])
-            stage.seconds, stage.width = float(known[3]), float(known[-1])
+            stage.seconds, stage.timed, stage.width = float(known[3]), stage.rows_in, float(known[-1])
 
 
 def policy_state(policy: Policy) -> dict[str, str]:

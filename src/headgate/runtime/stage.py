@@ -11,7 +11,8 @@ from headgate.runtime.outbox import Outbox
 
 class Stage:
     """An operator at its place. The counters only grow, so that a reader in another thread never tears them: rows in
-    and out, `seconds`, and `runs`, the batches that entered a unit here, of which one in `every` is timed.
+    and out; `runs`, the batches that entered a unit here, of which one in `every` is timed; the `seconds` that the
+    `timed` rows took, and those of `marking`.
 
     `direct` are the consumers that it calls, by port; `queued` the edges that it writes to; `leaves`: there are such
     edges, or outboxes. `passes` is all that a
@@ -30,6 +31,7 @@ class Stage:
         "kind",
         "leaves",
         "live",
+        "marking",
         "number",
         "outboxes",
         "passes",
@@ -40,6 +42,7 @@ class Stage:
         "runs",
         "seconds",
         "settles",
+        "timed",
         "tracked",
         "width",
     )
@@ -65,7 +68,14 @@ class Stage:
         self.runs = 0
         self.every = 1
         self.seconds = 0.0
+        self.timed = 0
+        self.marking = 0.0
         self.width = 0.0
+
+    @property
+    def spent(self) -> float:
+        """The seconds that it took so far; where not all rows are timed, as much for the others."""
+        return self.seconds * self.rows_in / max(self.timed, 1) + self.marking
 
     @property
     def stateless(self) -> bool:
