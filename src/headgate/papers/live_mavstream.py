@@ -96,7 +96,7 @@ def _outcome(
     measured: dict[str, object] = {
         off: max(abs(p / m - 1) for each in found.values() for m, p in each),
         f"{what}: measured, foretold": {policy: [list(pair) for pair in each] for policy, each in found.items()},
-        "cost of a grant over its model": {policy: [run.cost for run in each] for policy, each in runs.items()},
+        "time taken over the time of the models": {policy: [run.cost for run in each] for policy, each in runs.items()},
     }
     if best is not None:
         asked[first] = True

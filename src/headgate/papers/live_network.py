@@ -91,6 +91,7 @@ class Processor:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.start = self._free = 0.0
+        self.worked = self.rested = 0.0
 
     def begin(self, now: float) -> None:
         """Time counts from now."""
@@ -99,7 +100,21 @@ class Processor:
     def work(self, seconds: float, since: float) -> None:
         """Passes the time of work that could begin when the processor was free and its rows were there."""
         self._free = max(self._free, self.start + since) + seconds
+        self.worked += seconds
         self._clock.forward(self._free)
+
+    def rest(self, until: float) -> None:
+        """There is nothing to do before a moment."""
+        self.rested += max(0.0, self.start + until - self._clock())
+        self._clock.forward(self.start + until)
+
+    @property
+    def cost(self) -> float:
+        """How much longer everything has taken than the work alone.
+
+        All together: as one grant makes up for what another took too long, each alone tells little.
+        """
+        return (self._clock() - self.start - self.rested) / self.worked
 
 
 def padded(moments: npt.NDArray[np.float64], size: float) -> pa.RecordBatch:
@@ -217,7 +232,7 @@ def run(
     network.expect({key_of(node): _expected(known, topology, name) for name, node in nodes.items()})
     processor.begin(clock())
     levels = _feed(network, processor, clock, moments, size)
-    cost = _cost(network, nodes, known, topology)
+    cost = processor.cost
     latency = _latency(network, topology)
     corrected = slower(models, cost, windows=False)
     result = simulate(topology, corrected, recorded, policy, bytes=size, seed=seed)
@@ -268,18 +283,7 @@ def _feed(
         if not network.step():
             if not coming:
                 return levels
-            clock.forward(processor.start + coming[0][0])
-
-
-def _cost(network: Network, nodes: Mapping[str, Operator], known: Statistics, topology: Topology) -> float:
-    """How much longer grants took than the models of their operators say.
-
-    All together: as one catches up with what another slept too long, each alone tells little.
-    """
-    figures = network.metrics()
-    measured = {operator["key"]: operator for operator in figures["operators"]}
-    expected = sum(measured[key_of(node)]["rows_in"] * known.cost[topology.id(name)] for name, node in nodes.items())
-    return float(figures["scheduling"]["seconds"]) / float(expected)
+            processor.rest(coming[0][0])
 
 
 def _latency(network: Network, topology: Topology) -> dict[str, Latency]:
