@@ -41,7 +41,9 @@ ROUNDS, WORK_ROUNDS = 630, 40
 POLICIES = {"one unit": "di:sources=queued", "a unit an operator": "fifo"}
 """Neither looks at statistics: both sides run the same units in the same order."""
 
-COUNTERS = frozenset({"rows_in", "rows_out", "runs", "seconds", "timed", "marking", "sized", "width", "stream_width"})
+COUNTERS = frozenset(
+    {"rows_in", "rows_out", "runs", "due", "seconds", "timed", "marking", "sized", "width", "stream_width"}
+)
 """What the network notes of its operators, by the names of the attributes."""
 
 STREAMS = """
@@ -242,7 +244,7 @@ class _Strip(ast.NodeTransformer):
         return node
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
-        if ast.unparse(node.test) in ("timed", "self.sized") or "stage.runs" in ast.unparse(node.body[0]):
+        if ast.unparse(node.test) in ("timed", "self.sized") or "stage.due" in ast.unparse(node.body[0]):
             return None
         self.generic_visit(node)
         return node

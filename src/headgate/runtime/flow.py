@@ -49,10 +49,12 @@ class Flow:
         todo: list[tuple[Stage, int, Batch | int, int]] = [(stage, port, item, rows)]
         every, timed = 1, True
         if rows:
-            stage.runs += 1
-            every = stage.every
-            timed = not stage.runs % every
-            self.sized = not stage.runs % SIZED
+            stage.due -= 1
+            timed = stage.due <= 0
+            if timed:
+                every = stage.due = stage.every
+                stage.runs += every
+                self.sized = not stage.runs % SIZED
         began = then = clock() if timed else 0.0
         while todo:
             stage, port, item, rows = todo.pop()
@@ -90,6 +92,7 @@ class Flow:
                 then = now
         if timed:
             self.seconds += (then - began) * every
+            self.sized = False
 
     def _mark(
         self,

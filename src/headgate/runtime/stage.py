@@ -11,12 +11,12 @@ from headgate.runtime.outbox import Outbox
 
 class Stage:
     """An operator at its place. The counters only grow, so that a reader in another thread never tears them: rows in
-    and out; `runs`, the batches that entered a unit here, of which one in `every` is timed; the `seconds` that the
-    `timed` rows took, and those of `marking`.
+    and out; `runs`, the batches that entered a unit here, of which one in `every` is timed (in `due` passes the next);
+    the `seconds` that the `timed` rows took, and those of `marking`.
 
     `direct` are the consumers that it calls, by port; `queued` the edges that it writes to; `leaves`: there are such
-    edges, or outboxes. `passes` is all that a
-    mark reaches which enters here, if marks change nothing here: (stages with state and their ports, edges).
+    edges, or outboxes. `passes` is all that a mark reaches which enters here, if marks change nothing here: (stages
+    with state and their ports, edges).
     `settles`: a pending selection is carried out here, because someone keeps the rows. `tracked`: what it puts out
     may share memory with other batches that are held.
     """
@@ -24,6 +24,7 @@ class Stage:
     __slots__ = (
         "cls",
         "direct",
+        "due",
         "every",
         "failed",
         "id",
@@ -67,6 +68,7 @@ class Stage:
         self.rows_out = 0
         self.runs = 0
         self.every = 1
+        self.due = 1
         self.seconds = 0.0
         self.timed = 0
         self.marking = 0.0
