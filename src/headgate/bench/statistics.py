@@ -42,7 +42,7 @@ POLICIES = {"one unit": "di:sources=queued", "a unit an operator": "fifo"}
 """Neither looks at statistics: both sides run the same units in the same order."""
 
 COUNTERS = frozenset(
-    {"rows_in", "rows_out", "runs", "due", "seconds", "timed", "marking", "sized", "width", "stream_width"}
+    {"rows_in", "rows_out", "runs", "seconds", "timed", "marking", "sized", "width", "stream_width"}
 )
 """What the network notes of its operators, by the names of the attributes."""
 
