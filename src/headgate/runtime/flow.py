@@ -25,7 +25,7 @@ class Flow:
     `errors`; the item still goes to all others. `unit` is the unit that it runs or ran last, `since` when that began.
     """
 
-    __slots__ = ("_clock", "emitted", "errors", "rows_out", "seconds", "since", "sized", "unit")
+    __slots__ = ("_clock", "emitted", "errors", "rows_out", "seconds", "since", "unit")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -35,7 +35,6 @@ class Flow:
         self.rows_out = 0
         self.unit = 0
         self.since = 0.0
-        self.sized = False
 
     def run(self, stage: Stage, port: int, item: Batch | int, rows: int) -> None:
         """Takes one batch of so many selected rows, or a watermark, in at a port."""
@@ -47,14 +46,14 @@ class Flow:
             return
         # What comes last is taken first: consumers are put on in reverse, so each batch is through before the next.
         todo: list[tuple[Stage, int, Batch | int, int]] = [(stage, port, item, rows)]
-        every, timed = 1, True
+        every, timed, sized = 1, True, False
         if rows:
             stage.due -= 1
             timed = stage.due <= 0
             if timed:
                 every = stage.due = stage.every
                 stage.runs += every
-                self.sized = not stage.runs % SIZED
+                sized = not stage.runs % SIZED
         began = then = clock() if timed else 0.0
         while todo:
             stage, port, item, rows = todo.pop()
@@ -65,7 +64,7 @@ class Flow:
                     made = stage.process(port, item)
                     stage.rows_in += rows
                     if made:
-                        self._forward(stage, made, todo)
+                        given = self._forward(stage, made, todo)
                 elif stage.passes is None:
                     made, watermark = stage.live.mark(port, item)
                     self._mark(stage, made, watermark, todo)
@@ -87,12 +86,13 @@ class Flow:
                 if rows:
                     stage.seconds += now - then
                     stage.timed += rows
+                    if sized and made and given.rows.num_rows:
+                        stage.width = given.rows.get_total_buffer_size() / given.rows.num_rows
                 else:
                     stage.marking += now - then
                 then = now
         if timed:
             self.seconds += (then - began) * every
-            self.sized = False
 
     def _mark(
         self,
@@ -110,8 +110,11 @@ class Flow:
         if watermark is not None and stage.queued:
             self.emitted.append((stage, watermark, stage.queued, ()))
 
-    def _forward(self, stage: Stage, made: list[Batch], todo: list[tuple[Stage, int, Batch | int, int]]) -> None:
-        """Passes results on: to direct consumers by way of `todo`, to queues and outboxes by way of `emitted`."""
+    def _forward(self, stage: Stage, made: list[Batch], todo: list[tuple[Stage, int, Batch | int, int]]) -> Batch:
+        """Passes results on: to direct consumers by way of `todo`, to queues and outboxes by way of `emitted`.
+
+        Gives the last of them.
+        """
         place = len(todo)
         for batch in made:
             mask = batch.mask
@@ -126,11 +129,10 @@ class Flow:
             if not rows:
                 continue
             stage.rows_out += rows
-            if self.sized:
-                stage.width = batch.rows.get_total_buffer_size() / batch.rows.num_rows
             if stage.leaves:
                 self.emitted.append((stage, batch, stage.queued, stage.outboxes))
                 self.rows_out += rows
             for consumer, into in stage.direct:
                 # Before what was put on so far, which is taken first.
                 todo.insert(place, (consumer, into, batch, rows))
+        return batch
