@@ -183,6 +183,8 @@ def test_alike_streams_are_read_as_one_source(spark: Any, tmp_path: Path) -> Non
     try:
         _until(lambda: all(engine.results(f"q{n}").num_rows == 3 for n in range(3)))
         [running] = [query for query in spark.streams.active if query.name == "headgate-main"]
+        # A batch's results are out a moment before Spark tells of it.
+        _until(lambda: running.lastProgress is not None)
         assert len(running.lastProgress["sources"]) == 1
     finally:
         engine.stop()
