@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from headgate.spark import worker
 from headgate.spark.packing import TAG, Packing
+from headgate.spark.task import ANSWER_DDL
 
 
 class Frame:
@@ -23,7 +24,7 @@ class Frame:
         return self
 
     def mapInArrow(self, function: Any, schema: str) -> Frame:  # noqa: N802
-        assert schema == worker.ANSWER_DDL
+        assert schema == ANSWER_DDL
         self._function = function
         return self
 

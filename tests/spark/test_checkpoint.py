@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
-from headgate.spark.parts import CheckpointStore
+from headgate.spark.checkpoint_store import CheckpointStore
 
 
 def _table(n: int) -> pa.Table:

@@ -16,12 +16,12 @@ from headgate.graph.queries import Query
 from headgate.operators.batch import Arrival
 from headgate.runtime.quarantine import Failure
 from headgate.runtime.wiring import key_of
-from headgate.spark.blame import Blame
 from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit, Place
-from headgate.spark.guilt import Guilt
+from headgate.spark.expression_failures import CatalystColumns
 from headgate.spark.plan import Plan
 from headgate.spark.prefilter import Prefilter
-from headgate.spark.worker import ANSWER_DDL, Task, work
+from headgate.spark.task import ANSWER_DDL, ExpressionFailure, Task
+from headgate.spark.worker import work
 
 _METRICS_EVERY = 0.5
 _CLEAN_EVERY = 20
@@ -78,7 +78,7 @@ class Epochs:
         self._since_clean = 0
         self._closed = False
         self._warm = warm
-        self._blame = Blame()
+        self._catalyst = CatalystColumns()
         self._prefilter = Prefilter()
         self._left: tuple[Plan, object, tuple[Query, ...]] | None = None
         newest = checkpoint.newest()
@@ -201,15 +201,17 @@ class Epochs:
         taken again for all others; each time another expression is known, so that it comes to an end."""
         layout = plan.packings[packing]
         while True:
-            queries = self._running(plan, task.guilty)
+            queries = self._running(plan, task.expression_failures)
             rows = self._prefilter.filter(frame, layout, queries)
             try:
-                return _job(self._blame.complete(rows, layout, queries), task)
+                return _job(self._catalyst.complete(rows, layout, queries), task)
             except Exception as error:
-                found = self._blame.accuse(rows, layout, queries) if _of_catalyst(error) else None
+                found = self._catalyst.find_failures(rows, layout, queries) if _of_catalyst(error) else None
                 if found is None:
                     raise
-                task = replace(task, attempt=uuid.uuid4().hex[:8], guilty=(*task.guilty, *found))
+                task = replace(
+                    task, attempt=uuid.uuid4().hex[:8], expression_failures=(*task.expression_failures, *found)
+                )
 
     def failed(self, queries: Iterable[Query]) -> dict[str, Failure]:
         """Those of the queries that have failed up to the last commit; one that was written anew has not."""
@@ -221,10 +223,10 @@ class Epochs:
                 found[failure.query] = failure
         return found
 
-    def _running(self, plan: Plan, guilty: tuple[Guilt, ...]) -> tuple[Query, ...]:
+    def _running(self, plan: Plan, expression_failures: tuple[ExpressionFailure, ...]) -> tuple[Query, ...]:
         """The queries that have not failed; the same object as long as they are the same."""
         failed = self.failed(plan.queries)
-        gone = {guilt.query for guilt in guilty}
+        gone = {failure.query for failure in expression_failures}
         if not failed and not gone:
             return plan.queries
         key = (tuple(failed), gone)

@@ -16,7 +16,7 @@ from typing import Any
 from headgate.graph.operators import Lookup, Operator, Project, Select, Source, Split, Union
 from headgate.graph.queries import Query
 from headgate.spark.packing import FLAW, Packing
-from headgate.spark.slots import conjunction, of_stream
+from headgate.spark.spark_conditions import conjunction, of_stream
 
 MOST = 16
 """With more different selections than this, testing them costs as much as carrying the row."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 from headgate.graph.queries import Query
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.sinks import Results, SinkError, Writer, open_sink
-from headgate.spark.worker import DEAD
+from headgate.spark.task import DEAD
 
 
 class Publisher:

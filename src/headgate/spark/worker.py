@@ -17,13 +17,10 @@ from headgate.graph.shared import SharedGraph
 from headgate.operators.settings import Settings
 from headgate.runtime.network import Network
 from headgate.spark.checkpoint import Bundle, Checkpoint, Commit
-from headgate.spark.guilt import Guilt
+from headgate.spark.checkpoint_store import CheckpointStore
 from headgate.spark.packing import Packing
-from headgate.spark.parts import CheckpointStore
 from headgate.spark.plan import Plan
-
-ANSWER = pa.schema([("kind", pa.string()), ("name", pa.string()), ("data", pa.binary())])
-ANSWER_DDL = "kind string, name string, data binary"
+from headgate.spark.task import ANSWER, DEAD, DEAD_SCHEMA, Task
 
 SOON = 0.02
 """An epoch with new rows that has run so long (s) ends when the highest class has its results: they go out with its
@@ -32,35 +29,6 @@ commit, and epochs of their own work off the rest."""
 INLINE = 1 << 16
 """Results of up to so many bytes come with the answer; the driver reads larger ones from the outbox, where they are in
 any case, rather than have Spark copy them from one process to the next."""
-
-DEAD = "dead letters"
-"""The name under which malformed rows are among the results."""
-
-DEAD_SCHEMA = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("row", pa.string())])
-
-
-@dataclass(frozen=True)
-class Task:
-    """What the driver asks of a replica for one epoch. Small: the plan and the state are in the checkpoint."""
-
-    run: str
-    checkpoint: str
-    epoch: int
-    attempt: str
-    """A name for this try at the epoch, never used before."""
-    after: int
-    """The last committed epoch, whose state this one goes on from; -1 if there is none."""
-    plan: str
-    packing: str | None
-    """How the rows are packed; None for an epoch without new rows."""
-    arrived: float
-    budget: float | None = None
-    finish: bool = False
-    detailed: bool = True
-    """Whether the answer has the metrics, which take a while to gather and to send."""
-    replica: int = 0
-    guilty: tuple[Guilt, ...] = ()
-    """Queries for which Catalyst raised on these rows: they fail."""
 
 
 @dataclass
@@ -97,8 +65,8 @@ def _epoch(task: Task, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
     # Until this epoch is committed the network is ahead of the checkpoint; if the job fails it must not be used.
     _live.pop(task.replica, None)
     before = set(live.network.failures)
-    for guilt in task.guilty:
-        live.network.quarantine(guilt.query, guilt.operator, guilt.detail, guilt.error)
+    for failure in task.expression_failures:
+        live.network.quarantine(failure.query, failure.operator, failure.detail, failure.error)
     if task.packing is None:
         for _ in batches:
             pass

@@ -1,4 +1,4 @@
-"""Conditions of the queries as Spark SQL over a packed table, for what is decided before rows enter the worker."""
+"""The queries' conditions as Spark SQL over a packed table, for decisions made before rows enter the worker."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def of_stream(packing: Packing, stream: str) -> str:
 
 
 def conjunction(tests: Iterable[Expr], frame: Any, packing: Packing, stream: str) -> str:
-    """True for every row of the stream that passes all tests, and for as few others as can be said: a test is left out
-    where it could raise, is computed by Catalyst itself (it would be computed twice) or has no Spark SQL."""
+    """True for every row of the stream that passes all tests, and for some others: a test is omitted if it could raise,
+    if Catalyst computes it anyway (it would be computed twice) or if it has no Spark SQL form."""
     found = (_over(test, packing, stream) for test in dict.fromkeys(tests) if _harmless(test))
     return " AND ".join(text for text in found if text is not None and _understood(frame, text)) or "TRUE"
 

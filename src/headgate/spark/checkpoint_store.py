@@ -1,4 +1,4 @@
-"""The store of a network that runs under a checkpoint: spilled batches and snapshot parts are one thing."""
+"""The store of a network that runs under a checkpoint: spilled batches and snapshot parts in one place."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pyarrow as pa
 
 from headgate.spark.checkpoint import Bundle, Checkpoint, Place
 
-# A bundle of which less than this share is still needed is left: what lives in it moves to the new bundle.
+# A bundle with less than this share still needed is abandoned: its live parts move to the new bundle.
 _SPARSE = 0.25
 
 
 class CheckpointStore:
     """Keeps the parts of one replica (the `Store` of `headgate.runtime`).
 
-    What is spilled while an epoch runs gets a file of its own at once, since the memory is needed; what a snapshot
-    writes is gathered in one bundle. Parts that a commit names are never written again. `discard` removes nothing:
-    an older commit may still name the part; `Checkpoint.clean` removes what no commit names.
+    A batch spilled while an epoch runs is written to a file of its own at once, to free memory; the parts of a
+    snapshot are gathered in one bundle. Parts that a commit names are never written again. `discard` removes nothing,
+    as an older commit may still name the part; `Checkpoint.clean` removes unnamed files.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -41,7 +41,7 @@ class CheckpointStore:
                 self._sizes[place.file] = max(self._sizes.get(place.file, 0), place.offset + place.length)
 
     def begin(self, epoch: int, attempt: str) -> None:
-        """From now on, what is written belongs to this attempt at an epoch."""
+        """Everything written after this call belongs to this attempt at an epoch."""
         self._epoch = epoch
         self._attempt = attempt
         self._spilled = 0
@@ -72,15 +72,15 @@ class CheckpointStore:
         return batch
 
     def discard(self, key: str) -> None:
-        """Nothing now: see the class."""
+        """Does nothing: see the class."""
 
     def open_bundle(self) -> None:
-        """A snapshot begins: what is written until `close_bundle` goes into one file."""
+        """Begins a snapshot: parts written until `close_bundle` go into one file."""
         with self._lock:
             self._bundle = self._checkpoint.bundle("parts", self._epoch, self._attempt)
 
     def close_bundle(self, needed: Iterable[str]) -> dict[str, Place]:
-        """The snapshot is complete and needs these parts: makes them durable and gives their places."""
+        """Ends a snapshot that needs these parts: makes them durable and returns their places."""
         with self._lock:
             bundle, self._bundle = self._bundle, None
             assert bundle is not None

@@ -1,4 +1,4 @@
-"""Catalyst raises on a row: the queries that asked for it fail, and all others have every row, once."""
+"""Catalyst raises on a row: the queries that use the expression fail, and all others get every row once."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ USING json OPTIONS (path '{root}/t', maxFilesPerTrigger '1');
 GOOD = {
     "plain": "SELECT kind, v FROM s WHERE v > 3",
     "hashed": "SELECT kind, sha2(x, 256) AS h FROM s",
-    # The same expression as the guilty query, on rows where it is right to ask for it.
+    # The same expression as the failing query, on rows where it does not raise.
     "guarded": "SELECT v, to_timestamp(x, 'd MMMM yyyy') AS d FROM s WHERE kind = 'date'",
     "inside": "SELECT v FROM s WHERE kind = 'date' AND to_timestamp(x, 'd MMMM yyyy') > TIMESTAMP '2020-01-02'",
     "other_stream": "SELECT v, to_timestamp(x, 'd MMMM yyyy') AS d FROM t",
     "sums": "SELECT window(ts, '10 seconds') AS w, kind, sum(v) AS n FROM s GROUP BY window(ts, '10 seconds'), kind",
 }
-GUILTY = {
+FAILING = {
     "dates": "SELECT v, to_timestamp(x, 'd MMMM yyyy') AS d FROM s",
     "counted": "SELECT window(ts, '10 seconds') AS w, count(to_timestamp(x, 'd MMMM yyyy')) AS n FROM s"
     " WHERE v >= 0 GROUP BY window(ts, '10 seconds')",
@@ -66,7 +66,7 @@ def _until(true: Callable[[], bool]) -> None:
 def _engine(spark: Any, root: Path) -> hg.Engine:
     engine = hg.Engine("cqc", str(root / "ck"), spark=spark)
     engine.execute(STREAMS.format(root=root))
-    for name, select in {**GOOD, **GUILTY}.items():
+    for name, select in {**GOOD, **FAILING}.items():
         engine.query(name, select, sink=Sink("parquet", {"path": f"{root}/out/{name}"}))
     return engine
 
@@ -75,7 +75,7 @@ def _found(root: Path, name: str) -> Counter[str]:
     return Counter(repr(r) for f in (root / "out" / name).glob("*.parquet") for r in pq.read_table(f).to_pylist())
 
 
-def test_only_the_guilty_fail_and_stay_failed_over_a_restart(spark: Any, tmp_path: Path) -> None:
+def test_only_the_queries_that_use_it_fail_and_stay_failed_after_a_restart(spark: Any, tmp_path: Path) -> None:
     _write(tmp_path, 0, bad=False)
     engine = _engine(spark, tmp_path)
     wanted = needs(engine.queries.values())
@@ -88,7 +88,7 @@ def test_only_the_guilty_fail_and_stay_failed_over_a_restart(spark: Any, tmp_pat
         _write(tmp_path, 2, bad=True)
         _until(lambda: engine.results("hashed").num_rows == 60 and engine.results("other_stream").num_rows == 60)
         queries = engine.metrics()["queries"]
-        assert {name for name in queries if queries[name]["state"] == "failed"} == set(GUILTY)
+        assert {name for name in queries if queries[name]["state"] == "failed"} == set(FAILING)
         told = queries["dates"]["error"]
         assert told.startswith("query dates failed in project (to_timestamp(`x`, 'd MMMM yyyy')): ")
         assert "not a date" in told
@@ -102,7 +102,7 @@ def test_only_the_guilty_fail_and_stay_failed_over_a_restart(spark: Any, tmp_pat
     again = _engine(spark, tmp_path)
     again.run_once()
     queries = again.metrics()["queries"]
-    assert {name for name in queries if queries[name]["state"] == "failed"} == set(GUILTY)
+    assert {name for name in queries if queries[name]["state"] == "failed"} == set(FAILING)
     assert "not a date" in queries["dates"]["error"]
     for stream in "st":
         frame = spark.read.schema("ts TIMESTAMP, kind STRING, x STRING, v INT").json(f"{tmp_path}/{stream}")
@@ -113,7 +113,7 @@ def test_only_the_guilty_fail_and_stay_failed_over_a_restart(spark: Any, tmp_pat
     assert sum(_found(tmp_path, "dates").values()) == 20
 
 
-def test_a_source_that_breaks_is_no_query_s_fault(spark: Any, tmp_path: Path) -> None:
+def test_a_damaged_source_file_fails_no_query(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "x.parquet").write_bytes(b"PAR1 this is not Parquet PAR1")
     engine = hg.Engine("cqc", spark=spark)

@@ -1,9 +1,9 @@
-"""Has Catalyst compute what has no kernel, and finds the guilty when it raises: which expressions, for which queries.
+"""Adds the columns that only Catalyst computes, and finds which expressions of which queries raise.
 
-What Catalyst computes is computed before any query's selection. If it raises on a micro-batch (a bad date is an error
-in ANSI mode), Spark's job fails as a whole. Then each expression is tried alone over the same rows. One that raises is
-from then on computed only for rows that some query wants it for: a row that a query's WHERE drops is nobody's fault, as
-in Spark, where the selection comes first. Queries for which it still raises fail; all others go on.
+Catalyst computes these columns before any query's selection. If one raises on a micro-batch (a bad date is an error in
+ANSI mode), Spark's job fails as a whole. Then each expression is evaluated alone over the same rows. One that raises is
+from then on computed only for rows that pass the selections of a query that uses it: in Spark, too, the selection comes
+first. Queries for which it still raises fail; all others continue.
 """
 
 from __future__ import annotations
@@ -13,56 +13,58 @@ from typing import Any
 
 from headgate.graph.queries import Query
 from headgate.spark.analysis import first_line
-from headgate.spark.guilt import Guilt
 from headgate.spark.packing import Packing
-from headgate.spark.slots import conjunction, of_stream
+from headgate.spark.spark_conditions import conjunction, of_stream
+from headgate.spark.task import ExpressionFailure
 from headgate.spark.uses import Use, uses
 
 _Key = tuple[str, str]
 
 
-class Blame:
-    """Computes the columns that a packing leaves to the epoch, and knows which expressions raised.
+class CatalystColumns:
+    """Computes the columns that a packing leaves to the epoch, and remembers which expressions have raised.
 
     Used by one thread at a time, for the frames of any lanes; a frame is a micro-batch laid out by its packing.
     """
 
     def __init__(self) -> None:
-        self._suspects: set[_Key] = set()
+        self._raised: set[_Key] = set()
         self._known: tuple[Packing, tuple[Query, ...], list[str] | None] | None = None
 
     def complete(self, frame: Any, packing: Packing, queries: tuple[Query, ...]) -> Any:
-        """The frame with all columns that these queries want; reads no rows."""
+        """The frame with all columns that these queries use; reads no rows."""
         known = self._known
         if known is None or known[0] is not packing or known[1] is not queries:
             conditions = self._conditions(frame, packing, queries)
             known = self._known = (packing, queries, packing.complete(conditions))
         return frame if known[2] is None else frame.selectExpr(*known[2])
 
-    def accuse(self, frame: Any, packing: Packing, queries: tuple[Query, ...]) -> list[Guilt] | None:
-        """After a job over the completed frame has failed: the queries that must go, perhaps none where it is enough to
-        compute an expression for fewer rows; None if no expression of theirs is to blame."""
+    def find_failures(self, frame: Any, packing: Packing, queries: tuple[Query, ...]) -> list[ExpressionFailure] | None:
+        """After a job over the completed frame has failed: the queries that fail. An empty list means that computing an
+        expression for fewer rows is enough; None means that no expression of these queries raised."""
         used = _by_key(packing, queries)
         if not used or _error(frame, ["*"]) is not None:
             return None
         alone = {key: _case(of_stream(packing, key[0]), packing.text(*key)) for key in used}
-        fresh = {key: text for key, text in alone.items() if key not in self._suspects}
+        fresh = {key: text for key, text in alone.items() if key not in self._raised}
         learned = set(_raising(frame, fresh))
-        self._suspects |= learned
+        self._raised |= learned
         self._known = None
-        guilty: dict[str, Guilt] = {}
-        for key in sorted(self._suspects & set(used)):
+        failures: dict[str, ExpressionFailure] = {}
+        for key in sorted(self._raised & set(used)):
             for use in used[key]:
-                if use.query not in guilty:
+                if use.query not in failures:
                     error = _error(frame, [_case(_wanted(frame, packing, use), packing.text(*key))])
                     if error is not None:
-                        guilty[use.query] = Guilt(use.query, use.operator, use.foreign.sql, first_line(error))
-        return list(guilty.values()) if guilty or learned else None
+                        failures[use.query] = ExpressionFailure(
+                            use.query, use.operator, use.foreign.sql, first_line(error)
+                        )
+        return list(failures.values()) if failures or learned else None
 
     def _conditions(self, frame: Any, packing: Packing, queries: tuple[Query, ...]) -> dict[_Key, str]:
         found: dict[_Key, str] = {}
         for key, mine in _by_key(packing, queries).items():
-            if key in self._suspects:
+            if key in self._raised:
                 wanted = dict.fromkeys(_wanted(frame, packing, use) for use in mine)
                 found[key] = " OR ".join(f"({text})" for text in wanted)
             else:
@@ -88,7 +90,7 @@ def _case(condition: str, value: str | None) -> str:
 
 
 def _error(frame: Any, exprs: Sequence[str]) -> Exception | None:
-    """What computing these columns for all rows raises."""
+    """The error of computing these columns for all rows, or None."""
     from pyspark.errors import PySparkException
 
     try:
@@ -99,7 +101,7 @@ def _error(frame: Any, exprs: Sequence[str]) -> Exception | None:
 
 
 def _raising(frame: Any, exprs: Mapping[_Key, str]) -> Iterable[_Key]:
-    """Those that raise alone, by halving: few jobs where few are guilty among many."""
+    """Finds the raising expressions by bisection: O(k log n) jobs for k failures among n."""
     if not exprs or _error(frame, [f"{text} AS c{n}" for n, text in enumerate(exprs.values())]) is None:
         return []
     if len(exprs) == 1:
