@@ -17,7 +17,7 @@ def test_quotas_are_those_of_the_papers_example() -> None:
 @pytest.mark.parametrize(
     ("workload", "queries"), [(cqc.A, (7, 7, 7)), (cqc.B, (2, 8, 11)), (cqc.C, (2, 8, 11))], ids=lambda w: str(w)[:20]
 )
-def test_workloads_are_those_of_table_2(workload: cqc.Workload, queries: tuple[int, int, int]) -> None:
+def test_workloads_are_those_of_table_2(workload: cqc.CqcWorkload, queries: tuple[int, int, int]) -> None:
     topology = cqc.network(workload, 1e-6).topology
     kinds = Counter(query.name.split()[0] for query in topology.queries)
     assert kinds == {"selection": 6, "aggregate": 9, "join": 6}
@@ -29,7 +29,7 @@ def test_workloads_are_those_of_table_2(workload: cqc.Workload, queries: tuple[i
 
 
 @pytest.mark.parametrize("workload", [cqc.A, cqc.B], ids=["A", "B"])
-def test_the_processor_is_highly_loaded_but_not_overloaded(workload: cqc.Workload) -> None:
+def test_the_processor_is_highly_loaded_but_not_overloaded(workload: cqc.CqcWorkload) -> None:
     unit = cqc.LOAD / cqc.network(workload, 1.0).load
     assert cqc.network(workload, unit).load == pytest.approx(cqc.LOAD)
     result = cqc.run(workload, cqc.HR, 1, 500)

@@ -13,7 +13,7 @@ from headgate.papers.hmts.decoupling import falls_after, joins
 from headgate.papers.hmts.placement import placement, random_graph
 from headgate.scheduling import Topology
 from headgate.scheduling.hmts import loads
-from headgate.simulation import Constant, Join, simulate
+from headgate.simulation import Constant, JoinModel, simulate
 
 SHORT = tuple((rows / 10, rate) for rows, rate in PHASES)
 
@@ -37,7 +37,7 @@ def test_a_join_pays_for_rows_that_leave_its_window() -> None:
     topology = Topology.of({"join": ["a", "b"]})
     arrivals = {"a": Constant(10, rows=100), "b": Constant(10, rows=100)}
     kept, removed = (
-        simulate(topology, {"join": Join(0.001, 0.1, window=1.0, expire=expire)}, arrivals, "fifo").busy
+        simulate(topology, {"join": JoinModel(0.001, 0.1, window=1.0, expire=expire)}, arrivals, "fifo").busy
         for expire in (0.0, 0.001)
     )
     # All but the rows of the last second, on both sides, have left.

@@ -10,10 +10,10 @@ import pytest
 from headgate.scheduling import PolicyError, Topology, View, policy
 from headgate.scheduling.amos import LEARNERS, Amos, Spec, learner
 from headgate.scheduling.amos.learners import RouletteWheel
-from headgate.simulation import ChangingPoisson, Operator, Simulation
+from headgate.simulation import ChangingPoisson, OperatorModel, Simulation
 
 TOPOLOGY = Topology.of({"a": ["s"], "b": ["a"], "c": ["b"]})
-MODELS = {"a": Operator(0.004, 0.8), "b": Operator(0.008, 0.5), "c": Operator(0.01)}
+MODELS = {"a": OperatorModel(0.004, 0.8), "b": OperatorModel(0.008, 0.5), "c": OperatorModel(0.01)}
 ARRIVALS = {"s": ChangingPoisson((30, 110), until=120.0, draw=True)}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from headgate.scheduling import PolicyError, Topology
 from headgate.scheduling.amos import Scores, Spec
-from headgate.simulation import Operator, RecordedArrivals, Simulation
+from headgate.simulation import OperatorModel, RecordedArrivals, Simulation
 
 # Time: queue sizes of Op1, Op2, Op3, and the throughput so far. The stored text garbles some cells: of FIFO the
 # rows at 1, 3 and 3.5, of MTIQ those at 1, 2.5, 3 and 3.5; these follow from §2.2 and the rows around them.
@@ -36,7 +36,7 @@ MTIQ = {
 @pytest.mark.parametrize(("policy", "table"), [("fifo:rows=1", FIFO), ("mtiq:rows=1", MTIQ)])
 def test_the_tables(policy: str, table: dict[float, tuple[float, float, float, float]]) -> None:
     topology = Topology.of({"op1": ["s"], "op2": ["op1"], "op3": ["op2"]})
-    models = {"op1": Operator(0.5, 0.25), "op2": Operator(1, 0.5), "op3": Operator(2, 0.8)}
+    models = {"op1": OperatorModel(0.5, 0.25), "op2": OperatorModel(1, 0.5), "op3": OperatorModel(2, 0.8)}
     moves: list[tuple[float, int, float]] = []
 
     def see(event: str, edge: int, row: tuple[float, float, float, object], time: float) -> None:

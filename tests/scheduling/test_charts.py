@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headgate.scheduling import Cut, SchedulingError, Statistics, Topology, Units, View, policy
 from headgate.scheduling.charts import partition
-from headgate.simulation import Operator, Recorded, simulate, waiting
+from headgate.simulation import OperatorModel, RecordedCosts, backlog, simulate
 
 
 def view_of(inputs: dict[str, list[str]], cost: dict[str, float], **figures: dict[str, float]) -> View:
@@ -36,8 +36,8 @@ def partitions(view: View, name: str) -> set[frozenset[str]]:
 @pytest.mark.parametrize(("name", "total"), [("tuple-greedy", 48), ("mss", 41)])
 def test_the_example_of_section_5(name: str, total: float) -> None:
     topology = Topology.of({"a": ["s"], "b": ["t"]})
-    models = {"a": Operator(Recorded((10.0, 1.0))), "b": Operator(Recorded((9.0,)))}
-    result = simulate(topology, models, {"s": waiting(2), "t": waiting(1)}, name)
+    models = {"a": OperatorModel(RecordedCosts((10.0, 1.0))), "b": OperatorModel(RecordedCosts((9.0,)))}
+    result = simulate(topology, models, {"s": backlog(2), "t": backlog(1)}, name)
     assert result.latency().total == total
 
 
@@ -122,8 +122,8 @@ costs = st.lists(st.integers(1, 20), min_size=1, max_size=3)
 def test_no_schedule_beats_mss(first: list[int], second: list[int], third: list[int]) -> None:
     queues = [queue for queue in (first, second, third) if queue]
     topology = Topology.of({f"o{n}": [f"s{n}"] for n in range(len(queues))})
-    models = {f"o{n}": Operator(Recorded([float(c) for c in queue])) for n, queue in enumerate(queues)}
-    arrivals = {f"s{n}": waiting(len(queue)) for n, queue in enumerate(queues)}
+    models = {f"o{n}": OperatorModel(RecordedCosts([float(c) for c in queue])) for n, queue in enumerate(queues)}
+    arrivals = {f"s{n}": backlog(len(queue)) for n, queue in enumerate(queues)}
     total = simulate(topology, models, arrivals, "mss").latency().total
 
     labels = [n for n, queue in enumerate(queues) for _ in queue]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headgate.scheduling import Topology, Units, View, policy
 from headgate.scheduling.cqc import ClassSelector, quotas, uses
-from headgate.simulation import Constant, Operator, Simulation
+from headgate.simulation import Constant, OperatorModel, Simulation
 
 
 def test_the_quotas_of_the_paper() -> None:
@@ -162,7 +162,7 @@ def test_cqc_serves_the_high_class_first_and_starves_nobody() -> None:
         queries={"hq": ("h", "H"), "nq": ("n", "N")},
         classes={"H": 9, "N": 1},
     )
-    models = {"h": Operator(0.001, 0.1), "n": Operator(0.001)}
+    models = {"h": OperatorModel(0.001, 0.1), "n": OperatorModel(0.001)}
     arrivals = {"s": Constant(300, rows=300), "t": Constant(2000, rows=2000)}
     fair = Simulation(topology, models, arrivals, "cqc:k=10ms").run()
     rate = Simulation(topology, models, arrivals, "hr").run()

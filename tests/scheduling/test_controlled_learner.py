@@ -9,7 +9,7 @@ import numpy as np
 from headgate.scheduling import Topology, policy
 from headgate.scheduling.amos import Amos
 from headgate.scheduling.amos.controlled import ControlledThompson, Situation
-from headgate.simulation import ChangingPoisson, Operator, simulate
+from headgate.simulation import ChangingPoisson, OperatorModel, simulate
 
 
 def test_it_finds_the_better_candidate_behind_a_load_that_varies_far_more() -> None:
@@ -50,10 +50,10 @@ def test_the_spec_may_change_while_it_runs() -> None:
 def test_it_does_better_than_the_wheel() -> None:
     topology = Topology.of({"o1": ["s"], "o2": ["o1"], "o3": ["o2"], "o4": ["o3"]})
     models = {
-        "o1": Operator(0.005, 0.8),
-        "o2": Operator(0.01, 0.3),
-        "o3": Operator(0.01, 0.9),
-        "o4": Operator(0.02, 0.7),
+        "o1": OperatorModel(0.005, 0.8),
+        "o2": OperatorModel(0.01, 0.3),
+        "o3": OperatorModel(0.01, 0.9),
+        "o4": OperatorModel(0.02, 0.7),
     }
     arrivals = {"s": ChangingPoisson((12.0, 64.0), until=100.0, draw=True)}
 

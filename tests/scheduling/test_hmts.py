@@ -9,7 +9,7 @@ from hypothesis import given
 
 from headgate.scheduling import Statistics, Topology, Units, View, policy
 from headgate.scheduling.hmts import Load, ThreadSelector, capacities, capacity, loads, place_queues
-from headgate.simulation import Constant, Operator, simulate
+from headgate.simulation import Constant, OperatorModel, simulate
 from tests.simulation.random_graphs import Case, cases
 
 
@@ -181,7 +181,7 @@ def test_a_high_thread_waits_no_longer_than_a_slice_for_a_low_one() -> None:
         queries={"hq": ("h", "H"), "nq": ("n", "N")},
         classes={"H": 6, "N": 1},
     )
-    models = {"h": Operator(0.001), "n": Operator(0.001)}
+    models = {"h": OperatorModel(0.001), "n": OperatorModel(0.001)}
     arrivals = {"s": Constant(10, rows=50), "t": Constant(900, rows=4000)}
     worst = {
         slice_: simulate(topology, models, arrivals, f"ots:slice={slice_}").latency("hq").max
@@ -194,7 +194,7 @@ def test_a_high_thread_waits_no_longer_than_a_slice_for_a_low_one() -> None:
 
 def test_two_threads_use_two_processors_and_gts_uses_one() -> None:
     topology = Topology.of({"cheap": ["s"], "dear": ["cheap"]})
-    models = {"cheap": Operator(0.001), "dear": Operator(0.009)}
+    models = {"cheap": OperatorModel(0.001), "dear": OperatorModel(0.009)}
     arrivals = {"s": Constant(100, rows=100)}
     many = simulate(topology, models, arrivals, "ots", processors=2)
     one = simulate(topology, models, arrivals, "gts", processors=2)
@@ -206,7 +206,7 @@ def test_without_queues_the_source_slows_down() -> None:
     # 000 §6.3: a source whose thread runs an operator that cannot keep pace delivers at the operator's pace.
     topology = Topology.of({"a": ["s"]})
     arrivals = {"s": Constant(100, rows=300)}
-    slow = simulate(topology, {"a": Operator(0.02)}, arrivals, "di")
+    slow = simulate(topology, {"a": OperatorModel(0.02)}, arrivals, "di")
     assert slow.input_rate("s")[1] == pytest.approx(50, abs=1)
-    queued = simulate(topology, {"a": Operator(0.02)}, arrivals, "di:sources=queued")
+    queued = simulate(topology, {"a": OperatorModel(0.02)}, arrivals, "di:sources=queued")
     assert queued.input_rate("s")[1] == pytest.approx(100, abs=1)

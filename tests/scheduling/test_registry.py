@@ -9,15 +9,15 @@ from headgate.scheduling.cqc import Cqc
 from headgate.scheduling.policies.highest_rate import HighestNormalizedRate
 from headgate.scheduling.registry import parameters
 from headgate.simulation import (
-    Aggregate,
+    AggregateModel,
     Bursts,
     Constant,
-    Join,
-    Normal,
-    Operator,
+    JoinModel,
+    NormalCost,
+    OperatorModel,
     Poisson,
-    Recorded,
     RecordedArrivals,
+    RecordedCosts,
     Simulation,
 )
 
@@ -30,8 +30,8 @@ def test_every_policy_has_a_name_and_makes_a_selector() -> None:
     topology = Topology.of({"a": ["s"], "b": ["a"]})
     for name in policies():
         view = View.of(topology)
-        view.oracle = Simulation(topology, {"a": Operator(1), "b": Operator(1)}, {"s": Constant(1)}, "rr")
-        Simulation(topology, {"a": Operator(1), "b": Operator(1)}, {"s": Constant(1, rows=2)}, name).run()
+        view.oracle = Simulation(topology, {"a": OperatorModel(1), "b": OperatorModel(1)}, {"s": Constant(1)}, "rr")
+        Simulation(topology, {"a": OperatorModel(1), "b": OperatorModel(1)}, {"s": Constant(1, rows=2)}, name).run()
         assert all(doc for doc in parameters(name).values())
 
 
@@ -82,16 +82,16 @@ def test_a_cycle_is_refused() -> None:
 
 
 BAD = {
-    "a fixed cost of 0.0 s per row is not above zero": lambda: Operator(0),
+    "a fixed cost of 0.0 s per row is not above zero": lambda: OperatorModel(0),
     "a constant arrival process has rate -5 rows/s; give a rate above zero": lambda: Constant(-5),
     "a Poisson arrival process has rate 0 rows/s; give a rate above zero": lambda: Poisson(0),
-    "an operator has selectivity -1; give zero or more": lambda: Operator(1, -1),
-    "a normal cost of -1 ± 0 s is not above zero": lambda: Normal(-1, 0),
-    "recorded costs must be at least one, all above zero": lambda: Operator(Recorded([])),
+    "an operator has selectivity -1; give zero or more": lambda: OperatorModel(1, -1),
+    "a normal cost of -1 ± 0 s is not above zero": lambda: NormalCost(-1, 0),
+    "recorded costs must be at least one, all above zero": lambda: OperatorModel(RecordedCosts([])),
     "recorded arrival times fall; sort them": lambda: RecordedArrivals((2, 1)),
     "a phase of bursts has rate -1 rows/s; give a rate above zero": lambda: Bursts([(10, -1)]),
-    "a join needs either a window in seconds or a window in rows": lambda: Join(1, 1),
-    "an aggregate needs either a window in seconds or a window in rows": lambda: Aggregate(1),
+    "a join needs either a window in seconds or a window in rows": lambda: JoinModel(1, 1),
+    "an aggregate needs either a window in seconds or a window in rows": lambda: AggregateModel(1),
 }
 
 
@@ -107,4 +107,4 @@ def test_a_model_or_arrival_that_is_missing_is_named() -> None:
     with pytest.raises(SchedulingError, match="operator 'a' has no model; every operator needs its own"):
         Simulation(topology, {}, {"s": Constant(1)}, "rr")
     with pytest.raises(SchedulingError, match="arrivals are given for unknown stream 't'; known: s"):
-        Simulation(topology, {"a": Operator(1)}, {"t": Constant(1)}, "rr")
+        Simulation(topology, {"a": OperatorModel(1)}, {"t": Constant(1)}, "rr")

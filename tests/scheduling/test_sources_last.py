@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.scheduling import Topology
-from headgate.simulation import Operator, Poisson, RecordedArrivals, Result, Simulation, simulate
+from headgate.simulation import OperatorModel, Poisson, RecordedArrivals, Simulation, SimulationResult, simulate
 from headgate.simulation.execution import Row
 
 TOPOLOGY = Topology.of(
@@ -11,10 +11,10 @@ TOPOLOGY = Topology.of(
     queries={"fast": "fast", "slow": "slow"},
 )
 MODELS = {
-    "fast source": Operator(0.1),
-    "fast": Operator(0.1),
-    "slow source": Operator(0.1),
-    "slow": Operator(1.0),
+    "fast source": OperatorModel(0.1),
+    "fast": OperatorModel(0.1),
+    "slow source": OperatorModel(0.1),
+    "slow": OperatorModel(1.0),
 }
 
 
@@ -42,7 +42,7 @@ def test_ranked_sources_overtake_what_was_read_before() -> None:
 
 
 def test_nothing_is_lost_and_no_processor_idles() -> None:
-    def run(policy: str, processors: int) -> Result:
+    def run(policy: str, processors: int) -> SimulationResult:
         flow = {"s": Poisson(4, rows=300), "t": Poisson(0.7, rows=60)}
         return simulate(TOPOLOGY, MODELS, flow, policy, processors=processors, seed=3)
 

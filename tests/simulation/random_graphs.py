@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from headgate.scheduling import Topology
-from headgate.simulation import Aggregate, Arrivals, Join, Model, Operator, RecordedArrivals
+from headgate.simulation import AggregateModel, Arrivals, JoinModel, Model, OperatorModel, RecordedArrivals
 
 CLASSES = {"high": 6.0, "middle": 3.0, "low": 1.0}
 POLICIES = (
@@ -72,17 +72,17 @@ def cases(draw: st.DrawFn, *, operators: int = 8, joins: bool = True) -> Case:
         kind = draw(st.sampled_from(["map", "map", "union", "join", "aggregate"]))
         if kind == "join" and joins:
             inputs[name] = [draw(before), draw(before)]
-            models[name] = Join(draw(cost), 0.1, rows=draw(st.integers(1, 5)), probe=0.0001)
+            models[name] = JoinModel(draw(cost), 0.1, rows=draw(st.integers(1, 5)), probe=0.0001)
         elif kind == "union":
             inputs[name] = draw(st.lists(before, min_size=1, max_size=3))
-            models[name] = Operator(draw(cost))
+            models[name] = OperatorModel(draw(cost))
         elif kind == "aggregate":
             inputs[name] = [draw(before)]
-            models[name] = Aggregate(draw(cost), rows=draw(st.integers(1, 4)))
+            models[name] = AggregateModel(draw(cost), rows=draw(st.integers(1, 4)))
         else:
             inputs[name] = [draw(before)]
             share = draw(st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.5]))
-            models[name] = Operator(draw(cost), share, draw(st.sampled_from([None, 10.0, 200.0])))
+            models[name] = OperatorModel(draw(cost), share, draw(st.sampled_from([None, 10.0, 200.0])))
     used = {source for sources in inputs.values() for source in sources}
     fed = {source for source in used if source in inputs}
     ends = [name for name in inputs if name not in fed]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from headgate.scheduling import ModelError
-from headgate.simulation import Bursts, ChangingPoisson, Constant, Poisson, RecordedArrivals, waiting
+from headgate.simulation import Bursts, ChangingPoisson, Constant, Poisson, RecordedArrivals, backlog
 
 
 def test_poisson_has_exponential_gaps() -> None:
@@ -57,7 +57,7 @@ def test_bursts_follow_one_another() -> None:
 
 
 def test_rows_that_wait_already() -> None:
-    assert list(waiting(3).times(Random(1))) == [0.0, 0.0, 0.0]
+    assert list(backlog(3).times(Random(1))) == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from headgate.scheduling import Topology
-from headgate.simulation import Constant, Normal, Operator, Poisson, Recorded, Simulation
+from headgate.simulation import Constant, NormalCost, OperatorModel, Poisson, RecordedCosts, Simulation
 
 TOPOLOGY = Topology.of({"a": ["s"], "b": ["a"]})
 
 
 def test_measured_statistics_come_to_the_models_means() -> None:
-    models = {"a": Operator(Normal(0.002, 0.0004), 0.25, bytes_out=40), "b": Operator(0.004)}
+    models = {"a": OperatorModel(NormalCost(0.002, 0.0004), 0.25, bytes_out=40), "b": OperatorModel(0.004)}
     simulation = Simulation(
         TOPOLOGY, models, {"s": Poisson(100, until=300)}, "chain:rows=1", statistics="measured", tuples="random", seed=2
     )
@@ -26,8 +26,8 @@ def test_measured_statistics_come_to_the_models_means() -> None:
 
 def test_measured_statistics_fade_into_what_is_now() -> None:
     """The cost of a row is recorded: dear at first, then cheap; with known statistics it is the mean throughout."""
-    costs = Recorded([0.008] * 1000 + [0.001] * 4000)
-    models = {"a": Operator(costs, 1.0), "b": Operator(0.001)}
+    costs = RecordedCosts([0.008] * 1000 + [0.001] * 4000)
+    models = {"a": OperatorModel(costs, 1.0), "b": OperatorModel(0.001)}
     run = {
         kind: Simulation(
             TOPOLOGY, models, {"s": Constant(100, rows=5000)}, "hr", statistics=kind, half_life=2.0, until=50.0
@@ -43,8 +43,8 @@ def test_measured_statistics_fade_into_what_is_now() -> None:
 def test_a_policy_cuts_again_by_what_it_measured() -> None:
     """Chain starts from the known means; once `b` turns out to be cheap for what it frees, both become one segment."""
     # `a` frees 50 bytes in 4 ms. `b` frees 100 in 21 ms on average, less steep; from its 20th row on in 1 ms, steeper.
-    dear = Recorded([0.2] * 20 + [0.001] * 180)
-    models = {"a": Operator(0.004, 0.5), "b": Operator(dear)}
+    dear = RecordedCosts([0.2] * 20 + [0.001] * 180)
+    models = {"a": OperatorModel(0.004, 0.5), "b": OperatorModel(dear)}
     simulation = Simulation(
         TOPOLOGY, models, {"s": Constant(20, rows=200)}, "chain", statistics="measured", half_life=0.5
     )

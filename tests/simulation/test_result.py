@@ -8,13 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.scheduling import SchedulingError, Topology
-from headgate.simulation import Latency, Operator, RecordedArrivals, Result, simulate, waiting
+from headgate.simulation import (
+    LatencyDistribution,
+    OperatorModel,
+    RecordedArrivals,
+    SimulationResult,
+    backlog,
+    simulate,
+)
 
 
-def four_rows() -> Result:
+def four_rows() -> SimulationResult:
     """Four rows at once, 1 s each: results at 1, 2, 3 and 4 s."""
     topology = Topology.of({"o": ["s"]}, queries={"q": ("o", "A")}, classes={"A": 1})
-    return simulate(topology, {"o": Operator(1.0)}, {"s": waiting(4)}, "fifo", resolution=0.5)
+    return simulate(topology, {"o": OperatorModel(1.0)}, {"s": backlog(4)}, "fifo", resolution=0.5)
 
 
 def test_latency_of_a_known_run() -> None:
@@ -25,7 +32,7 @@ def test_latency_of_a_known_run() -> None:
 
 
 def test_percentiles_count_fractions_of_tuples() -> None:
-    found = Latency(np.array([5.0, 1.0]), np.array([0.1, 0.9]))
+    found = LatencyDistribution(np.array([5.0, 1.0]), np.array([0.1, 0.9]))
     assert found.percentile(90) == 1.0
     assert found.percentile(91) == 5.0
     assert found.mean == pytest.approx(1.4)
@@ -33,12 +40,12 @@ def test_percentiles_count_fractions_of_tuples() -> None:
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=40), st.sampled_from([1, 50, 90, 99, 100]))
 def test_percentiles_of_whole_tuples_are_those_of_numpy(seconds: list[float], percent: int) -> None:
-    found = Latency(np.array(seconds), np.ones(len(seconds)))
+    found = LatencyDistribution(np.array(seconds), np.ones(len(seconds)))
     assert found.percentile(percent) == np.percentile(seconds, percent, method="inverted_cdf")
 
 
 def test_no_result_has_no_latency() -> None:
-    found = Latency(np.zeros(0), np.zeros(0))
+    found = LatencyDistribution(np.zeros(0), np.zeros(0))
     assert found.count == 0
     assert np.isnan([found.mean, found.max, found.percentile(50)]).all()
 
@@ -67,7 +74,7 @@ def test_queues_over_time() -> None:
 
 def test_idle_time_and_input_rate() -> None:
     topology = Topology.of({"o": ["s"]})
-    result = simulate(topology, {"o": Operator(1.0)}, {"s": RecordedArrivals((2.0, 6.0))}, "fifo")
+    result = simulate(topology, {"o": OperatorModel(1.0)}, {"s": RecordedArrivals((2.0, 6.0))}, "fifo")
     assert (result.end, result.busy, result.idle) == (7, 2, 5)
     assert result.input_rate("s", 2.0).tolist() == [0.5, 0, 0.5, 0]
 

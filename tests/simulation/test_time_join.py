@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from headgate.scheduling import Topology
-from headgate.simulation import Join, Operator, Poisson, Simulation, simulate, waiting
+from headgate.simulation import JoinModel, OperatorModel, Poisson, Simulation, backlog, simulate
 
 
 @pytest.mark.parametrize("policy", ["fifo", "mtiq", "chain", "rr", "hr"])
 def test_results_do_not_depend_on_the_policy(policy: str) -> None:
     topology = Topology.of({"left": ["a"], "right": ["b"], "join": ["left", "right"]})
     models = {
-        "left": Operator(0.004, 1.0),
-        "right": Operator(0.0001, 1.0),
-        "join": Join(0.001, 0.5, window=0.2),
+        "left": OperatorModel(0.004, 1.0),
+        "right": OperatorModel(0.0001, 1.0),
+        "join": JoinModel(0.001, 0.5, window=0.2),
     }
     arrivals = {"a": Poisson(100, rows=500), "b": Poisson(100, rows=500)}
     got, wanted = (
@@ -31,8 +31,8 @@ def test_the_readers_of_a_fork_take_turns() -> None:
     seen: list[int] = []
     Simulation(
         topology,
-        {"one": Operator(1.0), "two": Operator(1.0)},
-        {"s": waiting(3)},
+        {"one": OperatorModel(1.0), "two": OperatorModel(1.0)},
+        {"s": backlog(3)},
         "chart-memory",
         observer=lambda event, edge, row, time: seen.append(edge) if event == "out" else None,
     ).run()

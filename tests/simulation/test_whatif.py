@@ -10,7 +10,7 @@ from headgate.graph.shared import SharedGraph
 from headgate.scheduling import ModelError
 from headgate.scheduling.graphs import topology_of
 from headgate.scheduling.statistics import DEFAULTS
-from headgate.simulation import Aggregate, Constant, Operator, Poisson, simulate
+from headgate.simulation import AggregateModel, Constant, OperatorModel, Poisson, simulate
 from headgate.simulation.trace import read_trace
 from headgate.simulation.whatif import read_costs, row_bytes, scenario
 from headgate.sql import Catalog
@@ -42,9 +42,9 @@ def test_models_do_what_is_measured_or_what_the_kind_does(graph: SharedGraph) ->
     costs = read_costs({"operators": [{"name": select, "cost": 2e-6, "selectivity": 0.25, "rows_in": 7}]}, "costs")
     found = scenario(graph, {"sensors": Poisson(1000)}, costs)
     model = found.models[select]
-    assert isinstance(model, Operator)
+    assert isinstance(model, OperatorModel)
     assert (model.cost, model.selectivity) == (2e-6, 0.25)
-    window = next(model for model in found.models.values() if isinstance(model, Aggregate))
+    window = next(model for model in found.models.values() if isinstance(model, AggregateModel))
     expected = window.expected([1000.0])
     # Results come together every five seconds, and are as many as the selectivity says.
     assert window.window == 5.0

@@ -33,7 +33,7 @@ def rows(count: int, random: np.random.Generator, now: float) -> pa.Table:
     )
 
 
-class Arrivals:
+class FolderFeed:
     """Feeds one folder a stream, `rate` rows a second each, until stopped."""
 
     def __init__(self, streams: Sequence[str], rate: float, every: float = 1.0, seed: int = 1) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from headgate.bench.arrivals import Arrivals
+from headgate.bench.arrivals import FolderFeed
 from headgate.bench.plain import Latencies, Plain
 from headgate.bench.workload import CLASSES, Workload, declare, workload_21
 from headgate.engine import Engine
@@ -52,7 +52,7 @@ def _rule(asked: Figures, measured: Figures) -> bool:
 
 def _plain(spark: Any, work: Workload, fair: bool) -> Latencies:
     latencies = Latencies()
-    arrivals = Arrivals(work.streams, RATE)
+    arrivals = FolderFeed(work.streams, RATE)
     plain = Plain(spark, work.queries, arrivals.folder, latencies, fair)
     arrivals.start()
     try:
@@ -68,7 +68,7 @@ def _plain(spark: Any, work: Workload, fair: bool) -> Latencies:
 
 def _headgate(spark: Any, work: Workload) -> Latencies:
     latencies = Latencies()
-    arrivals = Arrivals(work.streams, RATE)
+    arrivals = FolderFeed(work.streams, RATE)
     engine = Engine("cqc", spark=spark, budget=0.5)
     declare(engine, work, arrivals.folder, latencies)
     arrivals.start()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headgate.bench.arrivals import Arrivals
+from headgate.bench.arrivals import FolderFeed
 from headgate.bench.plain import Latencies
 from headgate.bench.workload import declarations, timed
 from headgate.engine import Engine
@@ -87,7 +87,7 @@ def seconds_per_step() -> float:
 
 def _run(spark: Any, steps: int) -> tuple[tuple[float, float, int], list[float], int]:
     latencies = Latencies()
-    arrivals = Arrivals(["s0"], RATE)
+    arrivals = FolderFeed(["s0"], RATE)
     engine = Engine("cqc", spark=spark, budget=BUDGET, memory=MEMORY)
     engine.execute("CREATE CLASS critical WITH (priority = 6); CREATE CLASS report WITH (priority = 1);")
     engine.execute(declarations(["s0"], arrivals.folder))

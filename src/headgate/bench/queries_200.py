@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from headgate.bench.arrivals import Arrivals
+from headgate.bench.arrivals import FolderFeed
 from headgate.bench.plain import Latencies, Plain
 from headgate.bench.workload import declarations, timed
 from headgate.engine import Engine
@@ -69,7 +69,7 @@ def _side(
 ) -> tuple[float, float, tuple[float, float, int]]:
     """Processor seconds of Spark and its workers, rows that came meanwhile, and latency."""
     latencies = Latencies()
-    arrivals = Arrivals(["s0"], RATE)
+    arrivals = FolderFeed(["s0"], RATE)
     runner: Any
     if side == "plain":
         runner = Plain(spark, queries, arrivals.folder, latencies, False)

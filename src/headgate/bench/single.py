@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headgate.bench.arrivals import SCHEMA, Arrivals, rows, write
+from headgate.bench.arrivals import SCHEMA, FolderFeed, rows, write
 from headgate.bench.plain import Latencies, Plain
 from headgate.bench.workload import declarations, timed
 from headgate.engine import Engine
@@ -89,7 +89,7 @@ def _rule(asked: Figures, measured: Figures) -> bool:
 
 def _latency(spark: Any, side: str, name: str, select: str) -> tuple[float, float, int]:
     latencies = Latencies()
-    arrivals = Arrivals(["s0"], RATE, EVERY)
+    arrivals = FolderFeed(["s0"], RATE, EVERY)
     runner: Any
     if side == "headgate":
         runner = Engine("cqc", spark=spark)

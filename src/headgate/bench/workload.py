@@ -63,7 +63,7 @@ def workload_21() -> Workload:
 
 
 def declarations(streams: list[str], folder: str, delay: float = 1.0, options: str = "") -> str:
-    """CREATE STREAM for folders of Parquet files as `Arrivals` fills them."""
+    """CREATE STREAM for folders of Parquet files as `FolderFeed` fills them."""
     more = f", {options}" if options else ""
     return "\n".join(
         f"CREATE STREAM {stream} (ts TIMESTAMP, location STRING, temperature INT, humidity INT, arrived DOUBLE,"

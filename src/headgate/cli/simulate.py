@@ -17,7 +17,7 @@ from headgate.cli.script import load
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from headgate.simulation import Arrivals, Result
+    from headgate.simulation import Arrivals, SimulationResult
     from headgate.simulation.whatif import Scenario
 
 # More rows take too long to wait for: about as many as are simulated under one policy in ten seconds.
@@ -73,7 +73,7 @@ def simulate(
     figures = read_costs(_json(costs), str(costs)) if costs is not None else {}
     arrivals, flow = _arrivals(rates, trace, seconds)
     found = scenario(_graph(script), arrivals, figures)
-    results: dict[str, Result] = {}
+    results: dict[str, SimulationResult] = {}
     for text in chosen:
         results[text] = simulation.simulate(
             found.topology,
@@ -191,7 +191,7 @@ def _can_write(*paths: Path | None) -> None:
             raise InputError(f"{path}: {reason}; give a path that can be written") from error
 
 
-def predictions(results: Mapping[str, Result], flow: float, threads: int) -> list[dict[str, Any]]:
+def predictions(results: Mapping[str, SimulationResult], flow: float, threads: int) -> list[dict[str, Any]]:
     """Plain figures: one object a policy. A class without results has null latencies."""
 
     def plain(value: float) -> float | None:
@@ -220,7 +220,9 @@ def predictions(results: Mapping[str, Result], flow: float, threads: int) -> lis
     ]
 
 
-def _show(found: Scenario, results: Mapping[str, Result], flow: float, threads: int, *, figured: bool) -> None:
+def _show(
+    found: Scenario, results: Mapping[str, SimulationResult], flow: float, threads: int, *, figured: bool
+) -> None:
     from rich.console import Console
 
     console = Console()

@@ -11,7 +11,7 @@ from headgate.cli.failures import InputError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from headgate.simulation import Result
+    from headgate.simulation import SimulationResult
 
 # Beyond this ratio of peaks the smaller curves would lie on the axis: a log scale shows them all.
 APART = 20.0
@@ -19,7 +19,7 @@ APART = 20.0
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A800")
 
 
-def draw(results: Mapping[str, Result], path: Path) -> None:
+def draw(results: Mapping[str, SimulationResult], path: Path) -> None:
     """Writes the figure; the file's ending says in which format."""
     # The object interface and not pyplot: no display, no global state.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -36,7 +36,7 @@ def draw(results: Mapping[str, Result], path: Path) -> None:
         raise InputError(f"{path}: {error}") from error
 
 
-def _latency(axes: Axes, results: Mapping[str, Result]) -> None:
+def _latency(axes: Axes, results: Mapping[str, SimulationResult]) -> None:
     classes = [cls.name for cls in next(iter(results.values())).topology.classes]
     width = 0.8 / len(results)
     for number, (text, result) in enumerate(results.items()):
@@ -58,7 +58,7 @@ def _latency(axes: Axes, results: Mapping[str, Result]) -> None:
     axes.legend(fontsize="small")
 
 
-def _memory(axes: Axes, results: Mapping[str, Result]) -> None:
+def _memory(axes: Axes, results: Mapping[str, SimulationResult]) -> None:
     curves = {text: result.queue_series() for text, result in results.items()}
     peaks = [float(held.max()) for _, _, held in curves.values()]
     apart = max(peaks) > APART * min(peaks)

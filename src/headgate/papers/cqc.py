@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from headgate.outcome import Figures, Outcome, Series
 from headgate.scheduling import Topology
 from headgate.scheduling.cqc import quotas
-from headgate.simulation import Join, Latency, Model, Operator, Poisson, Result, simulate
+from headgate.simulation import (
+    JoinModel,
+    LatencyDistribution,
+    Model,
+    OperatorModel,
+    Poisson,
+    SimulationResult,
+    simulate,
+)
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +58,7 @@ PERCENTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.5, 99.9)
 
 
 @dataclass(frozen=True)
-class Workload:
+class CqcWorkload:
     """A part of Table 2: the class of each selection, aggregate and join, and the priorities of the classes."""
 
     name: str
@@ -60,13 +68,13 @@ class Workload:
     priorities: Mapping[str, float]
 
 
-A = Workload("A", "HHCCNN", "HHHCCCNNN", "HHCCNN", {"H": 6, "C": 3, "N": 1})
-B = Workload("B", "CCNNNN", "CCCCNNNNN", "HHCCNN", {"H": 3, "C": 2, "N": 1})
-C = Workload("C", "CCNNNN", "CCCCNNNNN", "HHCCNN", {"H": 6, "C": 3, "N": 1})
+A = CqcWorkload("A", "HHCCNN", "HHHCCCNNN", "HHCCNN", {"H": 6, "C": 3, "N": 1})
+B = CqcWorkload("B", "CCNNNN", "CCCCNNNNN", "HHCCNN", {"H": 3, "C": 2, "N": 1})
+C = CqcWorkload("C", "CCNNNN", "CCCCNNNNN", "HHCCNN", {"H": 6, "C": 3, "N": 1})
 
 
 @dataclass(frozen=True)
-class Network:
+class ModelNetwork:
     """The operators of a workload, and how each is modelled."""
 
     topology: Topology
@@ -86,7 +94,7 @@ class Network:
         return load
 
 
-def network(workload: Workload, unit: float, only: str | None = None) -> Network:
+def network(workload: CqcWorkload, unit: float, only: str | None = None) -> ModelNetwork:
     """The plans of a workload's queries (of one class `only`), a unit of cost taking `unit` seconds."""
     inputs: dict[str, list[str]] = {}
     models: dict[str, Model] = {}
@@ -97,22 +105,22 @@ def network(workload: Workload, unit: float, only: str | None = None) -> Network
         return name
 
     def read(stream: str) -> str:
-        return add(f"{stream}, source", [stream], Operator(SOURCE * unit))
+        return add(f"{stream}, source", [stream], OperatorModel(SOURCE * unit))
 
     def window(stream: str) -> str:
-        return add(f"{stream}, window", [read(stream)], Operator(WINDOW * unit))
+        return add(f"{stream}, window", [read(stream)], OperatorModel(WINDOW * unit))
 
     def selection(query: str, number: int) -> str:
         # Each class gets selections of low and of high selectivity.
         share = SELECTIVITIES[(number % 2) * 3 + number // 2]
-        return add(f"{query}, select", [read(query)], Operator(SELECT * unit, share))
+        return add(f"{query}, select", [read(query)], OperatorModel(SELECT * unit, share))
 
     def aggregate(query: str, number: int) -> str:
-        return add(f"{query}, aggregate", [window(query)], Operator(AGGREGATE * unit))
+        return add(f"{query}, aggregate", [window(query)], OperatorModel(AGGREGATE * unit))
 
     def join(query: str, number: int) -> str:
         sides = [window(f"{query} left"), window(f"{query} right")]
-        return add(f"{query}, join", sides, Join(JOIN * unit, 1 / LOCATIONS, window=WINDOW_SECONDS))
+        return add(f"{query}, join", sides, JoinModel(JOIN * unit, 1 / LOCATIONS, window=WINDOW_SECONDS))
 
     kinds = (
         ("selection", workload.selections, selection),
@@ -123,11 +131,11 @@ def network(workload: Workload, unit: float, only: str | None = None) -> Network
         for number, cls in enumerate(classes):
             if only in (None, cls):
                 query = f"{kind} {number + 1}"
-                queries[query] = (add(f"{query}, output", [plan(query, number)], Operator(OUTPUT * unit)), cls)
-    return Network(Topology.of(inputs, queries=queries, classes=workload.priorities), models)
+                queries[query] = (add(f"{query}, output", [plan(query, number)], OperatorModel(OUTPUT * unit)), cls)
+    return ModelNetwork(Topology.of(inputs, queries=queries, classes=workload.priorities), models)
 
 
-def run(workload: Workload, scheduler: str, seed: int, tuples: int = TUPLES) -> Result:
+def run(workload: CqcWorkload, scheduler: str, seed: int, tuples: int = TUPLES) -> SimulationResult:
     """One run of a workload under a scheduler."""
     unit = LOAD / network(workload, 1.0).load
     found = network(workload, unit, "H" if scheduler == ALONE else None)
@@ -153,7 +161,7 @@ def c(seed: int, seeds: int = SEEDS, tuples: int = TUPLES) -> Outcome:
 
 
 def _outcome(
-    workload: Workload, source: str, better: Mapping[str, float], seed: int, seeds: int, tuples: int
+    workload: CqcWorkload, source: str, better: Mapping[str, float], seed: int, seeds: int, tuples: int
 ) -> Outcome:
     runs = {name: [run(workload, name, s, tuples) for s in range(seed, seed + seeds)] for name in SCHEDULERS}
     latencies = {
@@ -194,7 +202,7 @@ def _outcome(
     )
 
 
-def silence(result: Result, cls: str) -> float:
+def silence(result: SimulationResult, cls: str) -> float:
     """The longest time for which a class got no result out while its streams flowed (s)."""
     times, _ = result.results(cls=cls)
     last = min(float(moments[-1]) for moments in result.accepted.values())
@@ -207,11 +215,13 @@ def _at_least(paper: Figures, ours: Figures) -> bool:
     return all(ours[key] >= paper[key] for key in gains) and ours["classes that starve"] == 0
 
 
-def _together(latencies: Sequence[Latency]) -> Latency:
-    return Latency(np.concatenate([x.seconds for x in latencies]), np.concatenate([x.rows for x in latencies]))
+def _together(latencies: Sequence[LatencyDistribution]) -> LatencyDistribution:
+    return LatencyDistribution(
+        np.concatenate([x.seconds for x in latencies]), np.concatenate([x.rows for x in latencies])
+    )
 
 
-def _setup(workload: Workload, seed: int, seeds: int, tuples: int) -> Figures:
+def _setup(workload: CqcWorkload, seed: int, seeds: int, tuples: int) -> Figures:
     unit = LOAD / network(workload, 1.0).load
     costs = {
         "source": SOURCE,

@@ -32,7 +32,7 @@ def c(seed: int) -> Outcome:
     return _outcome(cqc.C, "004 Table 2, Figs. 3 and 6", seed)
 
 
-def _run(workload: cqc.Workload, scheduler: str, load: float, seed: int) -> Measured:
+def _run(workload: cqc.CqcWorkload, scheduler: str, load: float, seed: int) -> Measured:
     found = cqc.network(workload, load / cqc.network(workload, 1.0).load)
     arrivals = {stream: Poisson(cqc.RATE / SCALE, rows=TUPLES, together=cqc.FRAME) for stream in found.topology.streams}
     period = cqc.PERIOD * SCALE
@@ -41,7 +41,7 @@ def _run(workload: cqc.Workload, scheduler: str, load: float, seed: int) -> Meas
     return live_network.run(found.topology, models, arrivals, policy, seed, cqc.BYTES)
 
 
-def _outcome(workload: cqc.Workload, source: str, seed: int) -> Outcome:
+def _outcome(workload: cqc.CqcWorkload, source: str, seed: int) -> Outcome:
     runs = {(name, load): _run(workload, name, load, seed) for load in LOADS for name in (cqc.HR, cqc.CQC)}
     off = "prediction of a class's mean response time off by at most"
     busiest = max(LOADS)

@@ -35,8 +35,16 @@ from headgate.runtime import Limits, Network
 from headgate.runtime.wiring import key_of
 from headgate.scheduling import Topology
 from headgate.scheduling.statistics import Statistics
-from headgate.simulation import Arrivals, Join, Latency, Model, RecordedArrivals, Result, simulate
-from headgate.simulation import Operator as ModelledOperator
+from headgate.simulation import (
+    Arrivals,
+    JoinModel,
+    LatencyDistribution,
+    Model,
+    OperatorModel,
+    RecordedArrivals,
+    SimulationResult,
+    simulate,
+)
 from headgate.simulation.known import known_statistics, row_bytes
 
 SCHEMA = Schema.of(("at", DOUBLE))
@@ -170,11 +178,11 @@ class Level(NamedTuple):
 class Measured:
     """What one live run gave, and what the simulator says of the same arrivals with the costs that were measured."""
 
-    latency: Mapping[str, Latency]
-    predicted: Mapping[str, Latency]
+    latency: Mapping[str, LatencyDistribution]
+    predicted: Mapping[str, LatencyDistribution]
     cost: float
     levels: Sequence[Level]
-    simulated: Result
+    simulated: SimulationResult
 
     def errors(self) -> dict[str, float]:
         """By how much the prediction of each class's mean latency is off, as a share of what was measured."""
@@ -190,9 +198,9 @@ def slower(models: Mapping[str, Model], times: float, *, windows: bool = True) -
 
 
 def _slower(model: Model, times: float, windows: bool) -> Model:
-    if isinstance(model, ModelledOperator) and isinstance(model.cost, int | float):
+    if isinstance(model, OperatorModel) and isinstance(model.cost, int | float):
         return replace(model, cost=model.cost * times)
-    if isinstance(model, Join) and isinstance(model.cost, int | float):
+    if isinstance(model, JoinModel) and isinstance(model.cost, int | float):
         window = model.window * times if windows and model.window is not None else model.window
         return replace(
             model,
@@ -286,11 +294,11 @@ def _feed(
             processor.rest(coming[0][0])
 
 
-def _latency(network: Network, topology: Topology) -> dict[str, Latency]:
+def _latency(network: Network, topology: Topology) -> dict[str, LatencyDistribution]:
     seconds: dict[str, list[float]] = {cls.name: [] for cls in topology.classes}
     rows: dict[str, list[float]] = {cls.name: [] for cls in topology.classes}
     for name, outbox in network.outboxes.items():
         cls = network.queries[name].cls.name
         seconds[cls].append(outbox.latency.mean)
         rows[cls].append(float(outbox.latency.rows))
-    return {cls: Latency(np.array(seconds[cls]), np.array(rows[cls])) for cls in seconds}
+    return {cls: LatencyDistribution(np.array(seconds[cls]), np.array(rows[cls])) for cls in seconds}

@@ -20,7 +20,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from headgate.graph.operators import Operator as Node
+from headgate.graph.operators import Operator
 from headgate.graph.shared import SharedGraph
 from headgate.graph.types import TIMESTAMP
 from headgate.operators.batch import Batch
@@ -34,7 +34,15 @@ from headgate.runtime import Limits, Network
 from headgate.runtime.wiring import key_of
 from headgate.scheduling import Topology
 from headgate.scheduling.graphs import topology_of
-from headgate.simulation import Join, Latency, Model, Operator, Recorded, RecordedArrivals, simulate
+from headgate.simulation import (
+    JoinModel,
+    LatencyDistribution,
+    Model,
+    OperatorModel,
+    RecordedArrivals,
+    RecordedCosts,
+    simulate,
+)
 from headgate.sql import Catalog
 
 LOADS = (0.5, 0.7, 0.9)
@@ -78,7 +86,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Run:
+class ComparedRun:
     """One load under one policy: mean latency (s) by class, live and foretold, and the load as it was."""
 
     live: Mapping[str, float]
@@ -131,15 +139,15 @@ def prediction(seed: int) -> Outcome:
     )
 
 
-def _live(run: Run) -> Mapping[str, float]:
+def _live(run: ComparedRun) -> Mapping[str, float]:
     return run.live
 
 
-def _foretold(run: Run) -> Mapping[str, float]:
+def _foretold(run: ComparedRun) -> Mapping[str, float]:
     return run.foretold
 
 
-def _beside(runs: Mapping[tuple[str, float], Run]) -> Figures:
+def _beside(runs: Mapping[tuple[str, float], ComparedRun]) -> Figures:
     return {
         f"{name}, load {load}, class {cls}": [live * 1e3, run.foretold[cls] * 1e3]
         for (name, load), run in runs.items()
@@ -208,7 +216,7 @@ class Record:
         self._granted: list[tuple[list[float], int]] = []
         self._last: tuple[list[float], int] | None = None
 
-    def make(self, node: Node, settings: Settings) -> LiveOperator:
+    def make(self, node: Operator, settings: Settings) -> LiveOperator:
         """The live operator of a node, whose calls are recorded."""
         operator = live(node, settings)
         process, mark, clock = operator.process, operator.mark, self._clock
@@ -342,7 +350,7 @@ class _Meter:
         return elapsed
 
 
-def _run(policy: str, load: float, seed: int) -> Run:
+def _run(policy: str, load: float, seed: int) -> ComparedRun:
     graph, together = _graph()
     clock = Clock()
     # A grant ends when the policy says so, not before.
@@ -357,7 +365,7 @@ def _run(policy: str, load: float, seed: int) -> Run:
     elapsed = _live_run(network, feed, together, source, meter, clock)
     costs = meter.costs()
     arrivals = {name: source.moments[names] for names in together for name in names}
-    return Run(meter.latency(), _simulated(topology, costs, arrivals, policy), meter.busy() / elapsed, costs)
+    return ComparedRun(meter.latency(), _simulated(topology, costs, arrivals, policy), meter.busy() / elapsed, costs)
 
 
 class Arriving:
@@ -449,13 +457,13 @@ def _simulated(
         # In the order in which they came, as the simulator takes them from the record.
         pushes = [costs.pushes[edge.stream] for edge in edges if edge.stream is not None]
         pushed = [seconds for together in zip(*pushes, strict=True) for seconds in together]
-        cost = Recorded([seconds + push for seconds, push in zip_longest(batches, pushed, fillvalue=0.0)])
+        cost = RecordedCosts([seconds + push for seconds, push in zip_longest(batches, pushed, fillvalue=0.0)])
         if topology.kinds[operator] == "join":
             # Of two batches that belong together the one that comes second finds all matches.
-            models[name] = Join(cost, 2 * share, rows=1, tumbling=True)
+            models[name] = JoinModel(cost, 2 * share, rows=1, tumbling=True)
         else:
-            models[name] = Operator(cost, share)
+            models[name] = OperatorModel(cost, share)
     recorded = {name: RecordedArrivals(times) for name, times in arrivals.items()}
     result = simulate(topology, models, recorded, policy, tuples="fractional")
-    found: dict[str, Latency] = {cls.name: result.latency(cls=cls.name) for cls in topology.classes}
+    found: dict[str, LatencyDistribution] = {cls.name: result.latency(cls=cls.name) for cls in topology.classes}
     return {cls: latency.mean for cls, latency in found.items()}

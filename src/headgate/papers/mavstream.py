@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from headgate.outcome import Figures, Outcome, Series
 from headgate.scheduling import Topology
-from headgate.simulation import Arrivals, Bursts, Join, Model, Operator, Poisson, Result, simulate
+from headgate.simulation import Arrivals, Bursts, JoinModel, Model, OperatorModel, Poisson, SimulationResult, simulate
 
 Floats = NDArray[np.float64]
 
@@ -56,20 +56,20 @@ TOPOLOGY = Topology.of(
 
 def models(window: int) -> dict[str, Model]:
     """The six operators; the join is nested loops over windows of `window` tuples of each stream."""
-    select, project = Operator(COST, SELECTIVITY), Operator(COST, 1.0, PROJECTED)
+    select, project = OperatorModel(COST, SELECTIVITY), OperatorModel(COST, 1.0, PROJECTED)
     kept = int(window * SELECTIVITY)
-    join = Join(JOIN_COST, MATCH, rows=kept, probe=PROBE, tumbling=True, bytes_out=JOINED)
+    join = JoinModel(JOIN_COST, MATCH, rows=kept, probe=PROBE, tumbling=True, bytes_out=JOINED)
     return {
         "select a": select,
         "project a": project,
         "select b": select,
         "project b": project,
         "join": join,
-        "project": Operator(COST),
+        "project": OperatorModel(COST),
     }
 
 
-def run(policy: str, arrivals: Arrivals, window: int, seed: int) -> Result:
+def run(policy: str, arrivals: Arrivals, window: int, seed: int) -> SimulationResult:
     """One run of the query with both streams fed alike (each with its own random numbers)."""
     return simulate(TOPOLOGY, models(window), {"a": arrivals, "b": arrivals}, POLICIES[policy], bytes=BYTES, seed=seed)
 

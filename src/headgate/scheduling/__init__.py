@@ -5,16 +5,16 @@ the simulator. An experiment against the simulator is a topology, a model for ea
 process for each stream, and a policy:
 
 >>> from headgate.scheduling import Topology
->>> from headgate.simulation import Operator, Poisson, simulate
+>>> from headgate.simulation import OperatorModel, Poisson, simulate
 >>> topology = Topology.of(
 ...     {"filter": ["sensors"], "alert": ["filter"], "report": ["filter"]},   # 'filter' forks
 ...     queries={"fire": ("alert", "critical"), "daily": ("report", "normal")},
 ...     classes={"critical": 6, "normal": 1},
 ... )
 >>> models = {
-...     "filter": Operator(cost=0.001, selectivity=0.5),
-...     "alert": Operator(cost=0.002, selectivity=0.1),
-...     "report": Operator(cost=0.004, selectivity=1.0, bytes_out=20),
+...     "filter": OperatorModel(cost=0.001, selectivity=0.5),
+...     "alert": OperatorModel(cost=0.002, selectivity=0.1),
+...     "report": OperatorModel(cost=0.004, selectivity=1.0, bytes_out=20),
 ... }
 >>> result = simulate(topology, models, {"sensors": Poisson(200, rows=2000)}, "rr:rows=1", seed=1)
 >>> result.latency(cls="critical").count, result.processed["filter"]

@@ -7,31 +7,31 @@ from headgate.simulation.arrivals import (
     Constant,
     Poisson,
     RecordedArrivals,
-    waiting,
+    backlog,
 )
-from headgate.simulation.costs import Cost, Fixed, Normal, Recorded
+from headgate.simulation.costs import Cost, FixedCost, NormalCost, RecordedCosts
 from headgate.simulation.kernel import Simulation, simulate
-from headgate.simulation.operators import Aggregate, Join, Model, Operator
-from headgate.simulation.result import Latency, Result
+from headgate.simulation.models import AggregateModel, JoinModel, Model, OperatorModel
+from headgate.simulation.result import LatencyDistribution, SimulationResult
 
 __all__ = [
-    "Aggregate",
+    "AggregateModel",
     "Arrivals",
     "Bursts",
     "ChangingPoisson",
     "Constant",
     "Cost",
-    "Fixed",
-    "Join",
-    "Latency",
+    "FixedCost",
+    "JoinModel",
+    "LatencyDistribution",
     "Model",
-    "Normal",
-    "Operator",
+    "NormalCost",
+    "OperatorModel",
     "Poisson",
-    "Recorded",
     "RecordedArrivals",
-    "Result",
+    "RecordedCosts",
     "Simulation",
+    "SimulationResult",
+    "backlog",
     "simulate",
-    "waiting",
 ]

@@ -163,6 +163,6 @@ class RecordedArrivals:
         return iter(self.moments)
 
 
-def waiting(rows: int) -> RecordedArrivals:
+def backlog(rows: int) -> RecordedArrivals:
     """`rows` rows that wait already at time zero."""
     return RecordedArrivals((0.0,) * rows)

@@ -25,7 +25,7 @@ class Drawer(Protocol):
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedCost:
     """Every row costs the same."""
 
     seconds: float
@@ -43,7 +43,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Normal:
+class NormalCost:
     """Normally distributed, with a share of outliers from another normal distribution (001 §6).
 
     Draws below a hundredth of the mean are raised to it: time does not run backwards.
@@ -75,7 +75,7 @@ class Normal:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedCosts:
     """The costs of recorded rows, in their order, again from the start when they end."""
 
     seconds: Sequence[float]
@@ -94,4 +94,4 @@ class Recorded:
 
 def cost(value: float | Cost) -> Cost:
     """A number means a fixed cost."""
-    return Fixed(float(value)) if isinstance(value, int | float) else value
+    return FixedCost(float(value)) if isinstance(value, int | float) else value

@@ -11,8 +11,8 @@ from random import Random
 from headgate.scheduling.cut import Unit, Units
 from headgate.scheduling.topology import Topology
 from headgate.scheduling.view import View
-from headgate.simulation.operators import Running
-from headgate.simulation.recorder import Levels, Output
+from headgate.simulation.models import ModelState
+from headgate.simulation.recorder import Levels, QueryOutput
 
 # A waiting row: when it (or the row it stems from) arrived, how many tuples it is (a fraction, or 1), what it
 # will cost per tuple if that is drawn, and the number of readers left of a fork's shared copy.
@@ -39,7 +39,7 @@ class Execution:
     def __init__(
         self,
         topology: Topology,
-        models: Sequence[Running],
+        models: Sequence[ModelState],
         view: View,
         levels: Levels,
         *,
@@ -51,7 +51,7 @@ class Execution:
     ) -> None:
         count = len(topology.operators)
         self.queues: list[deque[Row]] = [deque() for _ in topology.edges]
-        self.outputs = [Output() for _ in topology.queries]
+        self.outputs = [QueryOutput() for _ in topology.queries]
         self.rows_in = [0.0] * count
         self.rows_out = [0.0] * count
         self.busy = [0.0] * count

@@ -22,9 +22,9 @@ from headgate.scheduling.view import Foreseen, View
 from headgate.simulation.arrivals import Arrivals
 from headgate.simulation.execution import Execution, Observer, Outbox
 from headgate.simulation.known import known_statistics, row_bytes
-from headgate.simulation.operators import Model
+from headgate.simulation.models import Model
 from headgate.simulation.recorder import FOLD, Levels
-from headgate.simulation.result import Result
+from headgate.simulation.result import SimulationResult
 
 TUPLES = ("whole", "random", "fractional")
 
@@ -113,7 +113,7 @@ class Simulation:
 
     # The loop -----------------------------------------------------------------------------------------
 
-    def run(self) -> Result:
+    def run(self) -> SimulationResult:
         """Run to the end and measure."""
         scheduler, performance, state = self.scheduler, self.view.performance, self.view.queues
         processors, until, levels, start = self._processors, self._until, self._levels, self._start
@@ -277,12 +277,12 @@ class Simulation:
             seen.append(Foreseen(cost, rows * share, rows * (self._edge_bytes[edge] - out)))
         return seen
 
-    def _result(self, running: int) -> Result:
+    def _result(self, running: int) -> SimulationResult:
         end = self._now if self._until == inf else self._until
         self._idle += (end - self._now) * (self._processors - running)
         self._levels.fold(end if self._until < inf else np.nextafter(end, inf))
         processed = [done + rows for done, rows in zip(self._processed, self._execution.rows_in, strict=True)]
-        return Result(
+        return SimulationResult(
             topology=self.topology,
             end=end,
             busy=self._spent,
@@ -303,7 +303,7 @@ def simulate(
     arrivals: Mapping[str, Arrivals],
     policy: str | Policy,
     **options: Any,
-) -> Result:
+) -> SimulationResult:
     """Run a :class:`Simulation` to its end."""
     return Simulation(topology, operators, arrivals, policy, **options).run()
 

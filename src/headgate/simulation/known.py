@@ -8,7 +8,7 @@ from headgate.scheduling.errors import ModelError
 from headgate.scheduling.statistics import Statistics
 from headgate.scheduling.topology import Topology
 from headgate.simulation.arrivals import Arrivals
-from headgate.simulation.operators import Join, Model
+from headgate.simulation.models import JoinModel, Model
 
 
 def row_bytes(
@@ -48,7 +48,7 @@ def known_statistics(
         name = topology.operators[operator]
         model = operators[name]
         edges = [topology.edges[e] for e in topology.inputs[operator]]
-        if isinstance(model, Join) and len(edges) != 2:
+        if isinstance(model, JoinModel) and len(edges) != 2:
             raise ModelError(f"join '{name}' has {len(edges)} inputs; a modelled join has two")
         rates = [arrivals[e.stream or ""].rate if e.producer is None else results[e.producer] for e in edges]
         expected = model.expected(rates)

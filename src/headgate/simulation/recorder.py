@@ -70,7 +70,7 @@ class Levels:
         return np.concatenate(self._samples) if self._samples else np.zeros((0, 2))
 
 
-class Output:
+class QueryOutput:
     """The results of one query: when, how late, how many rows."""
 
     __slots__ = ("latency", "rows", "time")

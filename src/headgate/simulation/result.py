@@ -9,11 +9,11 @@ import numpy as np
 
 from headgate.scheduling.errors import SchedulingError, closest
 from headgate.scheduling.topology import Topology
-from headgate.simulation.recorder import Floats, Levels, Output
+from headgate.simulation.recorder import Floats, Levels, QueryOutput
 
 
 @dataclass(frozen=True)
-class Latency:
+class LatencyDistribution:
     """The latencies of result rows, in seconds, weighted by rows (a fraction of a tuple counts as such)."""
 
     seconds: Floats
@@ -47,7 +47,7 @@ class Latency:
 
 
 @dataclass(frozen=True)
-class Result:
+class SimulationResult:
     """All measures of one run. Times are virtual seconds; series are sampled at multiples of `every`."""
 
     topology: Topology
@@ -57,19 +57,19 @@ class Result:
     decisions: int
     processed: Mapping[str, float]
     waiting: Mapping[int, float]
-    outputs: Sequence[Output]
+    outputs: Sequence[QueryOutput]
     accepted: Mapping[str, Floats]
     levels: Levels
     changes: Sequence[tuple[float, str]]
 
-    def latency(self, query: str | Iterable[str] | None = None, *, cls: str | None = None) -> Latency:
+    def latency(self, query: str | Iterable[str] | None = None, *, cls: str | None = None) -> LatencyDistribution:
         """Of one query, several, a class, or (without arguments) all."""
         chosen = self._chosen(query, cls)
         seconds = [np.frombuffer(self.outputs[q].latency) for q in chosen]
         rows = [np.frombuffer(self.outputs[q].rows) for q in chosen]
         if not chosen:
-            return Latency(np.zeros(0), np.zeros(0))
-        return Latency(np.concatenate(seconds), np.concatenate(rows))
+            return LatencyDistribution(np.zeros(0), np.zeros(0))
+        return LatencyDistribution(np.concatenate(seconds), np.concatenate(rows))
 
     def results(self, query: str | None = None, *, cls: str | None = None) -> tuple[Floats, Floats]:
         """The times of results in order, and the running number of rows delivered."""

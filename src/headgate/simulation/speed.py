@@ -18,7 +18,7 @@ from time import process_time
 from headgate.scheduling import Scheduler, Statistics, Topology, View, policy
 from headgate.simulation.arrivals import Poisson
 from headgate.simulation.kernel import simulate
-from headgate.simulation.operators import Operator
+from headgate.simulation.models import OperatorModel
 
 POLICIES = (
     "rr:rows=1",
@@ -63,7 +63,7 @@ def graph(operators: int) -> Topology:
 def decisions_per_second(text: str, *, operators: int = 50, rows: int = 2_000, repeats: int = 3) -> float:
     """Of the simulator, with `rows` rows on each path."""
     topology = graph(operators)
-    models = {name: Operator(COSTS[n % DEPTH], SELECTIVITY) for n, name in enumerate(topology.operators)}
+    models = {name: OperatorModel(COSTS[n % DEPTH], SELECTIVITY) for n, name in enumerate(topology.operators)}
     # Nine tenths of what one processor can do.
     work = sum(c * SELECTIVITY**n for n, c in enumerate(COSTS)) * len(topology.streams)
     arrivals = {stream: Poisson(0.9 / work, rows=rows) for stream in topology.streams}

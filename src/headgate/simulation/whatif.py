@@ -10,9 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from headgate.graph.expressions import Call, Expr
-from headgate.graph.operators import Aggregate as AggregateNode
-from headgate.graph.operators import Operator as Node
-from headgate.graph.operators import Project, Select, Source, Window
+from headgate.graph.operators import Aggregate, Operator, Project, Select, Source, Window
 from headgate.graph.shared import SharedGraph
 from headgate.graph.types import Schema
 from headgate.scheduling import ModelError, Topology
@@ -20,7 +18,7 @@ from headgate.scheduling.errors import closest
 from headgate.scheduling.graphs import topology_of
 from headgate.scheduling.statistics import DEFAULTS, Expectation
 from headgate.simulation.arrivals import Arrivals
-from headgate.simulation.operators import Aggregate, Model, Operator
+from headgate.simulation.models import AggregateModel, Model, OperatorModel
 
 # What a value without a fixed width (a string, a list) is taken to need, in bytes.
 LOOSE_WIDTH = 24.0
@@ -57,7 +55,7 @@ def scenario(graph: SharedGraph, arrivals: Mapping[str, Arrivals], costs: Mappin
     return Scenario(topology, models, {source.stream: row_bytes(source.schema) for source in sources.values()})
 
 
-def default(node: Node) -> Expectation:
+def default(node: Operator) -> Expectation:
     """What an operator is expected to do when nothing is known of it."""
     exprs: Sequence[Expr] = ()
     if isinstance(node, Select):
@@ -74,21 +72,21 @@ def _runs_python(expr: Expr) -> bool:
     return isinstance(expr, Call) and (expr.name == "python" or any(_runs_python(a) for a in expr.args))
 
 
-def model(node: Node, expected: Expectation, rate: float) -> Model:
+def model(node: Operator, expected: Expectation, rate: float) -> Model:
     """A modelled operator that does on average what is expected of it, at a given input rate.
 
     A window aggregate holds its results back until the window ends and then puts them out together.
     """
     size = row_bytes(node.schema)
-    window: Window | None = node.window if isinstance(node, AggregateNode) else None
+    window: Window | None = node.window if isinstance(node, Aggregate) else None
     if window is not None and window.kind != "session":
         step = float(window.slide or window.length)
         if window.kind == "rows":
-            return Aggregate(expected.cost, rows=step, groups=expected.selectivity * step, bytes_out=size)
+            return AggregateModel(expected.cost, rows=step, groups=expected.selectivity * step, bytes_out=size)
         seconds = step * MICROSECOND
         groups = expected.selectivity * rate * seconds
-        return Aggregate(expected.cost, window=seconds, groups=groups, bytes_out=size)
-    return Operator(expected.cost, expected.selectivity, size)
+        return AggregateModel(expected.cost, window=seconds, groups=groups, bytes_out=size)
+    return OperatorModel(expected.cost, expected.selectivity, size)
 
 
 def row_bytes(schema: Schema) -> float:

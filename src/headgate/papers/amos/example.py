@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from headgate.outcome import Figures, Outcome, Series
 from headgate.scheduling import Topology
-from headgate.simulation import Operator, RecordedArrivals, simulate
+from headgate.simulation import OperatorModel, RecordedArrivals, simulate
 
 SELECTIVITY = (0.25, 0.5, 0.8)
 TIME = (0.5, 1.0, 2.0)
@@ -85,7 +85,7 @@ def _run(policy: str) -> Events:
     """What entered (+) and left (−) each queue, and what was delivered (queue 3), by time."""
     names = [f"op{place}" for place in (1, 2, 3)]
     topology = Topology.of({name: [before] for name, before in zip(names, ("input", *names), strict=False)})
-    models = {name: Operator(t, s) for name, t, s in zip(names, TIME, SELECTIVITY, strict=True)}
+    models = {name: OperatorModel(t, s) for name, t, s in zip(names, TIME, SELECTIVITY, strict=True)}
     events: Events = []
     result = simulate(
         topology,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from headgate.scheduling import Topology
 from headgate.scheduling import policy as policy_of
 from headgate.scheduling.amos import Amos
-from headgate.simulation import ChangingPoisson, Join, Model, Operator, simulate
+from headgate.simulation import ChangingPoisson, JoinModel, Model, OperatorModel, simulate
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ LEARNERS = {"AMoS": "wheel", "AMoS, our learner": "controlled"}
 
 
 @dataclass(frozen=True)
-class Plan:
+class AmosPlan:
     """A query plan, and the range (tuples/s) that each stream's mean is drawn from every five seconds."""
 
     name: str
@@ -45,25 +45,25 @@ class Plan:
 
 
 PLANS = {
-    1: Plan(
+    1: AmosPlan(
         "plan 1: one stream, four operators",
         {"op1": ("stream",), "op2": ("op1",), "op3": ("op2",), "op4": ("op3",)},
         {
-            "op1": Operator(0.005, 0.8),
-            "op2": Operator(0.010, 0.3),
-            "op3": Operator(0.010, 0.9),
-            "op4": Operator(0.020, 0.7),
+            "op1": OperatorModel(0.005, 0.8),
+            "op2": OperatorModel(0.010, 0.3),
+            "op3": OperatorModel(0.010, 0.9),
+            "op4": OperatorModel(0.020, 0.7),
         },
         {"stream": (25.0, 75.0)},
     ),
-    2: Plan(
+    2: AmosPlan(
         "plan 2: a filter on each of two streams, a join within 200 ms, a filter",
         {"op1": ("stream 1",), "op4": ("stream 2",), "op2": ("op1", "op4"), "op3": ("op2",)},
         {
-            "op1": Operator(0.005, 0.5),
-            "op4": Operator(0.0025, 0.25),
-            "op2": Join(0.010, 0.05, window=0.2),
-            "op3": Operator(0.020, 0.5),
+            "op1": OperatorModel(0.005, 0.5),
+            "op4": OperatorModel(0.0025, 0.25),
+            "op2": JoinModel(0.010, 0.05, window=0.2),
+            "op3": OperatorModel(0.020, 0.5),
         },
         {"stream 1": (27.0, 81.0), "stream 2": (27.0, 81.0)},
     ),
@@ -71,7 +71,7 @@ PLANS = {
 
 
 @dataclass(frozen=True)
-class Run:
+class AmosRun:
     """What one run achieved: mean delay (s), mean tuples in queues, results/s; and the same over time.
 
     Over time, by bins of five seconds: total delay and number of the results, and tuples in queues. `turns` is the
@@ -94,7 +94,7 @@ def amos(learner: str, weights: Mapping[str, float], seed: int) -> str:
 
 
 @cache
-def run(plan: int, policy: str, seed: int, seconds: float = SECONDS) -> Run:
+def run(plan: int, policy: str, seed: int, seconds: float = SECONDS) -> AmosRun:
     """One run: arrivals for `seconds`, then until the queues are empty. The same seed brings the same tuples."""
     chosen = PLANS[plan]
     topology = Topology.of(chosen.inputs)
@@ -110,7 +110,7 @@ def run(plan: int, policy: str, seed: int, seconds: float = SECONDS) -> Run:
     levels = result.queue_series()[1]
     per_bin = int(BIN)
     levels = np.pad(levels, (0, max(0, int(seconds) - len(levels))))[: int(seconds)]
-    return Run(
+    return AmosRun(
         delay=result.latency().mean,
         queue=result.row_seconds / seconds,
         output=float(rows[times <= seconds].sum()) / seconds,

@@ -18,7 +18,7 @@ from headgate.papers.amos.plans import (
     SINGLE,
     SLICE,
     SWITCH,
-    Run,
+    AmosRun,
     amos,
     run,
 )
@@ -138,12 +138,12 @@ def _beats(scored: Mapping[str, float], subject: str) -> bool:
     return all(scored[subject] > scored[label] for label in SINGLE)
 
 
-Runs = Mapping[str, Sequence[Run]]
+Runs = Mapping[str, Sequence[AmosRun]]
 
 
 def _runs(plan: int, weights: Mapping[str, float], seed: int, seeds: int, seconds: float) -> Runs:
     """Every single algorithm and AMoS with each learner, over the same tuples."""
-    found: dict[str, list[Run]] = {label: [] for label in (*SINGLE, *LEARNERS)}
+    found: dict[str, list[AmosRun]] = {label: [] for label in (*SINGLE, *LEARNERS)}
     for number in range(seed, seed + seeds):
         for label, policy in SINGLE.items():
             found[label].append(run(plan, policy, number, seconds))

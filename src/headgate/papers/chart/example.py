@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from headgate.outcome import Outcome, Series
 from headgate.scheduling import Topology
-from headgate.simulation import Operator, Recorded, Result, simulate, waiting
+from headgate.simulation import OperatorModel, RecordedCosts, SimulationResult, backlog, simulate
 
 QUEUES = {"A": (10.0, 1.0), "B": (9.0,)}
 Floats = NDArray[np.float64]
@@ -31,13 +31,13 @@ def example(seed: int) -> Outcome:
     )
 
 
-def _run(policy: str) -> Result:
+def _run(policy: str) -> SimulationResult:
     topology = Topology.of({name.lower(): [name] for name in QUEUES})
-    models = {name.lower(): Operator(Recorded(costs)) for name, costs in QUEUES.items()}
-    return simulate(topology, models, {name: waiting(len(costs)) for name, costs in QUEUES.items()}, policy)
+    models = {name.lower(): OperatorModel(RecordedCosts(costs)) for name, costs in QUEUES.items()}
+    return simulate(topology, models, {name: backlog(len(costs)) for name, costs in QUEUES.items()}, policy)
 
 
-def _chart(label: str, result: Result) -> Series:
+def _chart(label: str, result: SimulationResult) -> Series:
     """The output completion chart: a stair from all tuples down to none; the area under it is the total latency."""
     times, delivered = result.results()
     left = np.concatenate([[delivered[-1]], delivered[-1] - delivered])

@@ -14,7 +14,7 @@ from headgate.papers.chart.example import stairs
 from headgate.scheduling import Cut, Policy, Selector, Topology, Units, View, policy
 from headgate.scheduling.flow import memory_slope, rank_by, result_slope
 from headgate.scheduling.ranked import RankSelector
-from headgate.simulation import Operator, Result, Simulation, waiting
+from headgate.simulation import OperatorModel, Simulation, SimulationResult, backlog
 
 TUPLES = 100
 
@@ -38,9 +38,9 @@ class Fork:
         return Topology.of({operator: [source] for operator, source in self.inputs.items()})
 
     @property
-    def models(self) -> dict[str, Operator]:
+    def models(self) -> dict[str, OperatorModel]:
         sizes = self.sizes or {}
-        return {name: Operator(cost, bytes_out=sizes.get(name)) for name, cost in self.costs.items()}
+        return {name: OperatorModel(cost, bytes_out=sizes.get(name)) for name, cost in self.costs.items()}
 
 
 SIMPLE = {"O1": "input", "O2": "O1", "O3": "O1"}
@@ -165,19 +165,19 @@ def _same(paper: Figures, measured: Figures) -> bool:
 
 
 def _simulation(fork: Fork, chosen: Policy) -> Simulation:
-    return Simulation(fork.topology, fork.models, {"input": waiting(TUPLES)}, chosen, bytes=1.0)
+    return Simulation(fork.topology, fork.models, {"input": backlog(TUPLES)}, chosen, bytes=1.0)
 
 
-def _run(fork: Fork, chosen: Policy) -> Result:
+def _run(fork: Fork, chosen: Policy) -> SimulationResult:
     return _simulation(fork, chosen).run()
 
 
-def _area(fork: Fork, result: Result) -> float:
+def _area(fork: Fork, result: SimulationResult) -> float:
     """The area under the chart: total latency, or memory over time."""
     return result.byte_seconds if fork.sizes else result.latency().total
 
 
-def _curve(fork: Fork, result: Result) -> tuple[list[float], list[float]]:
+def _curve(fork: Fork, result: SimulationResult) -> tuple[list[float], list[float]]:
     if fork.sizes:
         times, _, sizes = result.queue_series()
         return [float(t) for t in times], [float(size) for size in sizes]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headgate.outcome import Figures, Outcome, Series
 from headgate.scheduling import Topology
-from headgate.simulation import Operator, Recorded, simulate, waiting
+from headgate.simulation import OperatorModel, RecordedCosts, backlog, simulate
 
 TUPLES = 300
 SELECTIVITY = 0.95
@@ -147,8 +147,11 @@ def _latency_of(policy: str, share: int, seed: int) -> float:
     random = np.random.default_rng(seed)
     slow, fast = normal(random, 5.0, 1.0), outlying(random, share, 6.0)
     topology = Topology.of({"a": ["A"], "b": ["B"]})
-    models = {"a": Operator(Recorded(fast), SELECTIVITY), "b": Operator(Recorded(slow), SELECTIVITY)}
-    arrivals = {"A": waiting(TUPLES), "B": waiting(TUPLES)}
+    models = {
+        "a": OperatorModel(RecordedCosts(fast), SELECTIVITY),
+        "b": OperatorModel(RecordedCosts(slow), SELECTIVITY),
+    }
+    arrivals = {"A": backlog(TUPLES), "B": backlog(TUPLES)}
     return simulate(topology, models, arrivals, policy, tuples="fractional").latency().mean
 
 
@@ -157,10 +160,10 @@ def _memory_of(policy: str, share: int, seed: int) -> float:
     second, first = normal(random, 5.0, 1.0), outlying(random, share, 10.0)
     topology = Topology.of({"o1": ["input"], "o2": ["o1"]})
     models = {
-        "o1": Operator(Recorded(first), SELECTIVITY, bytes_out=0.5),
-        "o2": Operator(Recorded(second), SELECTIVITY, bytes_out=0.5),
+        "o1": OperatorModel(RecordedCosts(first), SELECTIVITY, bytes_out=0.5),
+        "o2": OperatorModel(RecordedCosts(second), SELECTIVITY, bytes_out=0.5),
     }
-    arrivals = {"input": waiting(TUPLES)}
+    arrivals = {"input": backlog(TUPLES)}
     result = simulate(topology, models, arrivals, policy, tuples="fractional", bytes=1.0, resolution=1.0)
     return float(result.queue_series()[2].sum())
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from headgate.outcome import Figures, Outcome, Series
 from headgate.scheduling import Topology
-from headgate.simulation import Bursts, Model, Operator, Result, simulate
-from headgate.simulation.operators import Expected, Running
+from headgate.simulation import Bursts, Model, OperatorModel, SimulationResult, simulate
+from headgate.simulation.models import Expected, ModelState
 
 Floats = NDArray[np.float64]
 
@@ -53,11 +53,11 @@ class Passing(Model):
     def expected(self, rates: Sequence[float]) -> Expected:
         return Expected(self.cost, self.share)
 
-    def start(self, random: Random) -> Running:
+    def start(self, random: Random) -> ModelState:
         return _Passing(self)
 
 
-class _Passing(Running):
+class _Passing(ModelState):
     def __init__(self, model: Passing) -> None:
         self.seconds = model.cost
         self._share = model.share
@@ -69,12 +69,14 @@ class _Passing(Running):
         return 0.0, float(int(self._seen * self._share + 0.5) - before)
 
 
-def run(policy: str, extra: float, seed: int, *, drawn: bool, phases: Sequence[tuple[float, float]] = PHASES) -> Result:
+def run(
+    policy: str, extra: float, seed: int, *, drawn: bool, phases: Sequence[tuple[float, float]] = PHASES
+) -> SimulationResult:
     """One run on two processors; `extra` is what an element costs on top, when it is taken from the source's queue."""
     models: dict[str, Model] = {
-        "projection": Operator(PROJECTION + extra),
-        "selection": Operator(SELECTION, PASS) if drawn else Passing(SELECTION, PASS),
-        "predicate": Operator(PREDICATE, ACCEPTED),
+        "projection": OperatorModel(PROJECTION + extra),
+        "selection": OperatorModel(SELECTION, PASS) if drawn else Passing(SELECTION, PASS),
+        "predicate": OperatorModel(PREDICATE, ACCEPTED),
     }
     return simulate(
         TOPOLOGY,
@@ -144,7 +146,7 @@ def _rule(paper: Figures, measured: Figures) -> bool:
     return all(measured[IMPLIED][key] for key, expected in paper[IMPLIED].items() if expected is True)
 
 
-def _figures(found: Mapping[str, Result]) -> dict[str, object]:
+def _figures(found: Mapping[str, SimulationResult]) -> dict[str, object]:
     ends = {policy: result.end for policy, result in found.items()}
     source = float(found[HMTS].accepted["source"][-1])
     results = {policy: result.results()[0] for policy, result in found.items()}
@@ -175,11 +177,11 @@ def _no_higher(ours: Floats, theirs: Floats) -> bool:
     return bool((ours[:length] <= theirs[:length]).all() and (ours[length:] <= 0).all())
 
 
-def _rows(result: Result) -> Floats:
+def _rows(result: SimulationResult) -> Floats:
     return result.queue_series()[1]
 
 
-def _series(setting: str, runs: Mapping[tuple[str, str], Result]) -> list[Series]:
+def _series(setting: str, runs: Mapping[tuple[str, str], SimulationResult]) -> list[Series]:
     memory, done = [], []
     # HMTS last: its curve lies on Chain's for a while, and the later one is drawn above.
     for policy in (FIFO, CHAIN, HMTS):

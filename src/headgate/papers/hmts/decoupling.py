@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headgate.outcome import Figures, Outcome, Series
 from headgate.scheduling import Topology
-from headgate.simulation import Join, Poisson, simulate
+from headgate.simulation import JoinModel, Poisson, simulate
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ KEPT = 0.95
 TOPOLOGY = Topology.of({"join": ["left", "right"]}, kinds={"join": "join"})
 
 
-def joins() -> dict[str, Join]:
+def joins() -> dict[str, JoinModel]:
     """Both joins, with costs such that the two sources together take all of one processor when Fig. 6 says so.
 
     After t seconds a window holds RATE·t elements, and 2·RATE elements a second need an answer.
@@ -39,8 +39,8 @@ def joins() -> dict[str, Join]:
     probe = limit / (RATE * FALLS[NESTED])
     return {
         # To insert an element costs as much as to remove it when it leaves the window.
-        HASH: Join(HASHING, MATCHING, window=WINDOW, match=match, expire=HASHING),
-        NESTED: Join(1e-9, MATCHING, window=WINDOW, probe=probe),
+        HASH: JoinModel(HASHING, MATCHING, window=WINDOW, match=match, expire=HASHING),
+        NESTED: JoinModel(1e-9, MATCHING, window=WINDOW, probe=probe),
     }
 
 

@@ -28,11 +28,11 @@ class Model:
         """Cost and selectivity per row when the inputs (by port) have these rates."""
         raise NotImplementedError
 
-    def start(self, random: Random) -> Running:
+    def start(self, random: Random) -> ModelState:
         raise NotImplementedError
 
 
-class Running:
+class ModelState:
     """The live state of a modelled operator.
 
     `seconds` is the fixed cost of a row, or None if `draw` gives each row's own. `selectivity` is the fixed
@@ -64,7 +64,7 @@ def _check(name: str, selectivity: float, bytes_out: float | None) -> None:
 
 
 @dataclass(frozen=True)
-class Operator(Model):
+class OperatorModel(Model):
     """A stateless operator: `cost` per row (a number: fixed), `selectivity` results per row.
 
     `bytes_out` is the size of a result; by default that of the operator's first input.
@@ -81,18 +81,18 @@ class Operator(Model):
     def expected(self, rates: Sequence[float]) -> Expected:
         return Expected(cost(self.cost).mean, self.selectivity)
 
-    def start(self, random: Random) -> Running:
+    def start(self, random: Random) -> ModelState:
         return _Stateless(self, random)
 
 
-class _Stateless(Running):
-    def __init__(self, model: Operator, random: Random) -> None:
+class _Stateless(ModelState):
+    def __init__(self, model: OperatorModel, random: Random) -> None:
         self.selectivity = model.selectivity
         self.cost_of(model.cost, random)
 
 
 @dataclass(frozen=True)
-class Join(Model):
+class JoinModel(Model):
     """A symmetric window join of two inputs.
 
     A row costs `cost` plus `probe` for each row in the opposite window (nested loops) plus `match` for each
@@ -142,17 +142,17 @@ class Join(Model):
         # In the long run one row expires for every row that comes.
         return Expected(cost(self.cost).mean + self.expire + self.probe * opposite + self.match * results, results)
 
-    def start(self, random: Random) -> Running:
+    def start(self, random: Random) -> ModelState:
         kind = _TumblingJoin if self.tumbling else _Joining if self.window is None else _TimeJoin
         running = kind(self)
         running.cost_of(self.cost, random)
         return running
 
 
-class _Joining(Running):
+class _Joining(ModelState):
     """Windows of the newest rows, in the order in which they come to the join."""
 
-    def __init__(self, model: Join) -> None:
+    def __init__(self, model: JoinModel) -> None:
         self._model = model
         self._windows: tuple[deque[float], deque[float]] = (deque(), deque())
         self._sizes = [0.0, 0.0]
@@ -168,13 +168,13 @@ class _Joining(Running):
         return model.probe * opposite * rows + model.match * results, results
 
 
-class _TimeJoin(Running):
+class _TimeJoin(ModelState):
     """Windows of time: rows match that arrived within the window of each other, whichever came to the join first.
 
     So a policy that runs one side ahead of the other gets the same results, only later.
     """
 
-    def __init__(self, model: Join) -> None:
+    def __init__(self, model: JoinModel) -> None:
         self._model = model
         # Per side, rows by arrival: those the other side can reach now, and those too far ahead of it.
         self._reached: tuple[deque[tuple[float, float]], deque[tuple[float, float]]] = (deque(), deque())
@@ -205,8 +205,8 @@ class _TimeJoin(Running):
         return self._sizes[side]
 
 
-class _TumblingJoin(Running):
-    def __init__(self, model: Join) -> None:
+class _TumblingJoin(ModelState):
+    def __init__(self, model: JoinModel) -> None:
         self._model = model
         self._seen = [0.0, 0.0]
         self._sizes: tuple[dict[int, float], dict[int, float]] = ({}, {})
@@ -224,7 +224,7 @@ class _TumblingJoin(Running):
 
 
 @dataclass(frozen=True)
-class Aggregate(Model):
+class AggregateModel(Model):
     """A tumbling window aggregate: `groups` results for every `rows` rows, or every `window` seconds.
 
     A window of time is emitted by the first row after its end (that row's arrival dates the results).
@@ -248,12 +248,12 @@ class Aggregate(Model):
         seen = self.rows if self.rows is not None else sum(rates) * (self.window or 0.0)
         return Expected(cost(self.cost).mean, min(self.groups / seen, self.groups) if seen else self.groups)
 
-    def start(self, random: Random) -> Running:
+    def start(self, random: Random) -> ModelState:
         return _Aggregating(self, random)
 
 
-class _Aggregating(Running):
-    def __init__(self, model: Aggregate, random: Random) -> None:
+class _Aggregating(ModelState):
+    def __init__(self, model: AggregateModel, random: Random) -> None:
         self._model = model
         self.seconds = float(model.cost) if isinstance(model.cost, int | float) else None
         self.draw = cost(model.cost).drawer(random)  # type: ignore[method-assign]
