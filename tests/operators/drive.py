@@ -30,17 +30,17 @@ class Feed:
 
     def watermarks(self) -> list[int]:
         """The watermark under which each epoch comes."""
-        marks = [NEVER]
+        watermarks = [NEVER]
         for rows in self.epochs:
             times = [row[self.time] for row in rows if row[self.time] is not None]
-            marks.append(max([marks[-1], *(t - self.delay for t in times)]))
-        return marks[:-1]
+            watermarks.append(max([watermarks[-1], *(t - self.delay for t in times)]))
+        return watermarks[:-1]
 
     def arrivals(self) -> Iterator[tuple[Row, int]]:
         """Each row with the watermark under which it comes."""
-        for rows, mark in zip(self.epochs, self.watermarks(), strict=True):
+        for rows, watermark in zip(self.epochs, self.watermarks(), strict=True):
             for row in rows:
-                yield row, mark
+                yield row, watermark
 
 
 def feeds(row: st.SearchStrategy[Row], delay: st.SearchStrategy[int] | None = None) -> st.SearchStrategy[Feed]:
@@ -50,18 +50,18 @@ def feeds(row: st.SearchStrategy[Row], delay: st.SearchStrategy[int] | None = No
 
 
 def events(feed: Feed, chance: random.Random) -> list[tuple[str, Any, int]]:
-    """A feed as rows in random cuts, each epoch followed by its mark, and the end."""
+    """A feed as rows in random cuts, each epoch followed by its watermark, and the end."""
     found: list[tuple[str, Any, int]] = []
     before = feed.watermarks()
-    for rows, mark, after in zip(feed.epochs, before, [*before[1:], None], strict=False):
+    for rows, watermark, after in zip(feed.epochs, before, [*before[1:], None], strict=False):
         left = list(rows)
         while left:
             cut = chance.randint(1, len(left))
-            found.append(("rows", left[:cut], mark))
+            found.append(("rows", left[:cut], watermark))
             left = left[cut:]
         if after is not None:
-            found.append(("mark", None, after))
-    found.append(("mark", None, FOREVER))
+            found.append(("watermark", None, after))
+    found.append(("watermark", None, FOREVER))
     return found
 
 
@@ -88,11 +88,11 @@ def drive(
     settings: Settings | None = None,
     masked: bool = True,
 ) -> Outcome:
-    """Runs a node over feeds. Several feeds on one port come as through a union: marks are their minimum."""
+    """Runs a node over feeds. Several feeds on one port come as through a union: watermarks are their minimum."""
     chance = random.Random(seed)
     schemas = [source.schema for source in node.inputs]
     queues = [(port, n, events(feed, chance)) for port, given in enumerate(ports) for n, feed in enumerate(given)]
-    marks = {(port, n): NEVER for port, n, _ in queues}
+    watermarks = {(port, n): NEVER for port, n, _ in queues}
     operator = live(node, settings or Settings())
     rows: list[Row] = []
     passed = NEVER
@@ -110,9 +110,9 @@ def drive(
                 batch = with_strangers(batch, chance)
             take(operator.process(port, batch))
         else:
-            marks[port, n] = watermark
-            lowest = min(m for (p, _), m in marks.items() if p == port)
-            out, now = operator.mark(port, lowest)
+            watermarks[port, n] = watermark
+            lowest = min(m for (p, _), m in watermarks.items() if p == port)
+            out, now = operator.advance(port, lowest)
             take(out)
             assert now >= passed, "the watermark that is passed on went back"
             passed = now

@@ -25,8 +25,8 @@ row = st.tuples(
 @given(st.lists(feeds(row), min_size=1, max_size=2), st.integers(0, 10**6))
 def test_distinct(given: list[Feed], seed: int) -> None:
     found = drive(Distinct(ROWS, Source(ROWS, "s"), Column(TIMESTAMP, 0)), [given], seed)
-    arrived = [(r, mark) for feed in given for r, mark in feed.arrivals()]
-    in_time = [r for r, mark in arrived if r[0] is None or r[0] > mark]
+    arrived = [(r, watermark) for feed in given for r, watermark in feed.arrivals()]
+    in_time = [r for r, watermark in arrived if r[0] is None or r[0] > watermark]
     wanted = counted(in_time)
     assert counted(found.rows) == dict.fromkeys(wanted, 1)
     assert found.late == len(arrived) - len(in_time)
@@ -76,8 +76,8 @@ def test_top(
     groups: dict[Any, list[Any]] = defaultdict(list)
     late = 0
     for feed in given:
-        for r, mark in feed.arrivals():
-            if r[0] is not None and r[0] <= mark:
+        for r, watermark in feed.arrivals():
+            if r[0] is not None and r[0] <= watermark:
                 late += 1
             else:
                 groups[r[0], r[1]].append(r)

@@ -85,9 +85,9 @@ def test_joins(
     if low is not None and high is not None:
         low, high = min(low, high), max(low, high)
     found = drive(join(how, low, high, keys, residual), [left, [right]], seed)
-    given = [[(r, mark) for feed in side for r, mark in feed.arrivals()] for side in (left, [right])]
-    late = sum(r[0] is not None and r[0] <= mark for side in given for r, mark in side)
-    rows = [[r for r, mark in side if r[0] is None or r[0] > mark] for side in given]
+    given = [[(r, watermark) for feed in side for r, watermark in feed.arrivals()] for side in (left, [right])]
+    late = sum(r[0] is not None and r[0] <= watermark for side in given for r, watermark in side)
+    rows = [[r for r, watermark in side if r[0] is None or r[0] > watermark] for side in given]
     assert counted(found.rows) == counted(model(how, rows[0], rows[1], low, high, keys, residual))
     assert found.late == late
 
@@ -99,10 +99,10 @@ def test_state_is_forgotten() -> None:
     node = join("inner", -5, 5, 1, False)
     operator = live(node, Settings())
     most = 0
-    for rows, mark in zip(feed.epochs, feed.watermarks(), strict=True):
+    for rows, watermark in zip(feed.epochs, feed.watermarks(), strict=True):
         for port in (0, 1):
-            operator.process(port, batch_of(INPUT, rows, mark))
-            operator.mark(port, rows[-1][0])
+            operator.process(port, batch_of(INPUT, rows, watermark))
+            operator.advance(port, rows[-1][0])
         most = max(most, operator.state_rows)
     assert most < 200
     assert pa.total_allocated_bytes() >= operator.state_bytes > 0
@@ -120,5 +120,5 @@ def test_results_are_as_old_as_the_rows_that_made_them(how: JoinKind) -> None:
         made = operator.process(1, Batch(batch.rows, Arrival.at(100.0 + second, 1), batch.watermark))
         assert [(b.rows.num_rows, b.arrival.first) for b in made] == [(1, 100.0 + second)]
     # The third has no partner, which is known when the other side is past it.
-    alone, _ = operator.mark(1, 10)
+    alone, _ = operator.advance(1, 10)
     assert [b.arrival.first for b in alone] == ([103.0] if how == "left" else [])

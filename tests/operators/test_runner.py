@@ -139,11 +139,11 @@ def test_hopping_state_is_panes_times_groups() -> None:
 def test_sums_overflow_as_in_spark() -> None:
     operator = live(TUMBLING, Settings())
     operator.process(0, batch_of(ROWS, [(1, 1, 2**63 - 1), (2, 1, 2**63 - 1), (3, 1, -(2**63))], NEVER))
-    (made,), _ = operator.mark(0, 10)
+    (made,), _ = operator.advance(0, 10)
     assert made.rows.column(2).to_pylist() == [2**63 - 2], "only the sum itself has to fit"
     operator.process(0, batch_of(ROWS, [(11, 1, 2**63 - 1), (12, 1, 1)], 10))
     with pytest.raises(EvaluationError, match="ARITHMETIC_OVERFLOW"):
-        operator.mark(0, 20)
+        operator.advance(0, 20)
 
 
 def test_decimal_sums_overflow() -> None:
@@ -165,7 +165,7 @@ def test_approximate_counts_are_near() -> None:
         for start in (0, count // 2):
             rows = [(1, 0, start + i) for i in range(count - count // 2)]
             operator.process(0, batch_of(ROWS, rows, NEVER))
-        (made,), _ = operator.mark(0, 10)
+        (made,), _ = operator.advance(0, 10)
         different = len({start + i for start in (0, count // 2) for i in range(count - count // 2)})
         assert made.rows.column(1)[0].as_py() == pytest.approx(different, rel=0.15)
 

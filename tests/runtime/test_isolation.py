@@ -110,7 +110,7 @@ def test_a_function_that_runs_on_is_reported_and_replaced(caplog: pytest.LogCapt
     network.close()
 
 
-def test_a_query_past_its_mark_spills_its_own_rows() -> None:
+def test_a_query_above_its_limit_spills_its_own_rows() -> None:
     s, t = source("s"), source("t")
     network = Network(
         graph(query("big", columns(above(s, -1), 2)), query("small", columns(above(t, -1), 2))),

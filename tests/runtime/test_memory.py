@@ -1,4 +1,4 @@
-"""Bytes that are held, counted exactly, and what happens past the mark."""
+"""Bytes that are held, counted exactly, and what happens above the limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from headgate.operators.batch import Arrival, Batch
 from headgate.runtime import Folder, Limits, Network
 from headgate.runtime.held import Held, roots_of
-from headgate.runtime.queue import EdgeQueue, Mark, Piece
+from headgate.runtime.queue import EdgeQueue, Piece, Watermark
 from tests.runtime.plans import CRITICAL, above, columns, graph, query, rows, source
 
 
@@ -35,17 +35,17 @@ def test_a_train_is_cut_without_copying() -> None:
     assert not queue
 
 
-def test_marks_are_never_overtaken() -> None:
+def test_watermarks_are_never_overtaken() -> None:
     queue = EdgeQueue()
     queue.put(held(3))
-    assert queue.put_mark(Mark(1, 0.0))
-    assert not queue.put_mark(Mark(1, 0.0))
+    assert queue.put_watermark(Watermark(1, 0.0))
+    assert not queue.put_watermark(Watermark(1, 0.0))
     queue.put(held(4))
-    assert queue.put_mark(Mark(2, 0.0))
-    assert (queue.rows, queue.marks, queue.waiting) == (7, 2, 9)
+    assert queue.put_watermark(Watermark(2, 0.0))
+    assert (queue.rows, queue.watermarks, queue.waiting) == (7, 2, 9)
     train = queue.take(5)
-    assert [item.rows if isinstance(item, Piece) else item.watermark for item in train] == [3, 1, 2]
-    assert [item.rows if isinstance(item, Piece) else item.watermark for item in queue.take()] == [2, 2]
+    assert [item.rows if isinstance(item, Piece) else item.time for item in train] == [3, 1, 2]
+    assert [item.rows if isinstance(item, Piece) else item.time for item in queue.take()] == [2, 2]
 
 
 def test_a_fork_counts_once_and_is_freed_with_its_last_reader() -> None:
@@ -108,10 +108,10 @@ def test_the_coldest_batches_go_first(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_burst_stays_within_the_mark() -> None:
-    mark = 200_000
+def test_a_burst_stays_within_the_limit() -> None:
+    limit = 200_000
     network = Network(
-        graph(query("q", columns(above(source(), -1), 0, 2))), "fifo:rows=300", limits=Limits(memory=mark)
+        graph(query("q", columns(above(source(), -1), 0, 2))), "fifo:rows=300", limits=Limits(memory=limit)
     )
     most = 0
     for seed in range(80):
@@ -119,7 +119,7 @@ def test_a_burst_stays_within_the_mark() -> None:
         most = max(most, network.held_bytes)
     while not network.run(0.001).done:
         most = max(most, network.held_bytes)
-    assert most <= mark
+    assert most <= limit
     times = [v for r in network.take("q") for v in r.rows.column(0).cast(pa.int64()).to_pylist()]
     assert len(times) == 80_000
     assert times == sorted(times)
@@ -156,7 +156,7 @@ def test_a_train_leaves_what_is_younger_than_another_queue() -> None:
     queue = EdgeQueue()
     for moment in (1.0, 2.0, 3.0):
         queue.put(Held(Batch(rows(5), Arrival.at(moment, 5)), 1, 0, 1, True))
-        queue.put_mark(Mark(int(moment), moment))
-    # The first goes in any case, with the mark behind it.
-    assert [item.rows if isinstance(item, Piece) else item.watermark for item in queue.take(until=0.0)] == [5, 1]
-    assert [item.rows if isinstance(item, Piece) else item.watermark for item in queue.take(until=3.0)] == [5, 2, 5, 3]
+        queue.put_watermark(Watermark(int(moment), moment))
+    # The first goes in any case, with the watermark behind it.
+    assert [item.rows if isinstance(item, Piece) else item.time for item in queue.take(until=0.0)] == [5, 1]
+    assert [item.rows if isinstance(item, Piece) else item.time for item in queue.take(until=3.0)] == [5, 2, 5, 3]

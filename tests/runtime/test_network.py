@@ -188,7 +188,7 @@ def test_operators_that_run_often_are_timed_now_and_then_and_their_time_is_right
     def rounds(count: int) -> int:
         before = read[0]
         for _ in range(count):
-            network.push("s", rows(10), mark=False)
+            network.push("s", rows(10), advance=False)
             network.run()
         return read[0] - before
 

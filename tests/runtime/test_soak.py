@@ -36,7 +36,7 @@ from tests.runtime.plans import (
 from tests.runtime.ways import MODES, POLICIES, with_trains
 
 TEXTS = [*POLICIES, *(with_trains(name, rows) for name in POLICIES for rows in (1, 7, 13))]
-MARKS = (None, 1, 3000, 20_000)
+LIMITS = (None, 1, 3000, 20_000)
 
 STREAMS = """
 CREATE STREAM s (ts TIMESTAMP, k BIGINT, v DOUBLE, WATERMARK FOR ts AS ts - INTERVAL 1 SECOND)
@@ -100,7 +100,7 @@ class Soak(RuleBasedStateMachine):
     @initialize(
         policy=st.sampled_from(TEXTS),
         mode=st.sampled_from(MODES),
-        memory=st.sampled_from(MARKS),
+        memory=st.sampled_from(LIMITS),
         names=st.sets(st.sampled_from(sorted(QUERIES)), min_size=1),
     )
     def start(self, policy: str, mode: str, memory: int | None, names: set[str]) -> None:
@@ -241,7 +241,7 @@ class Soak(RuleBasedStateMachine):
 
     # Snapshots --------------------------------------------------------------------------------------------
 
-    @rule(policy=st.sampled_from(TEXTS), mode=st.sampled_from(MODES), memory=st.sampled_from(MARKS))
+    @rule(policy=st.sampled_from(TEXTS), mode=st.sampled_from(MODES), memory=st.sampled_from(LIMITS))
     def restart(self, policy: str, mode: str, memory: int | None) -> None:
         """Also in the middle of a batch."""
         manifest = json.loads(json.dumps(self.network.snapshot()))
@@ -253,7 +253,7 @@ class Soak(RuleBasedStateMachine):
         self.saved = Saved(self.network.snapshot(), self.taken)
 
     @precondition(lambda self: self.saved is not None)
-    @rule(policy=st.sampled_from(TEXTS), mode=st.sampled_from(MODES), memory=st.sampled_from(MARKS))
+    @rule(policy=st.sampled_from(TEXTS), mode=st.sampled_from(MODES), memory=st.sampled_from(LIMITS))
     def crash(self, policy: str, mode: str, memory: int | None) -> None:
         """Back to an earlier snapshot: what came since comes again, what was taken since counts no more."""
         saved = self.saved

@@ -16,7 +16,7 @@ BENCHES: Mapping[str, str] = {
     "operators": "the Arrow operators against hand-written pyarrow.compute for the same work",
     "scheduling": "what a grant, a decision and 1,000 operators cost",
     "statistics": "what it costs to measure every operator, against the same network without",
-    "spill": "a burst of ten times the memory mark, with the mark and without",
+    "spill": "a burst of ten times the memory limit, with the limit and without",
     "epoch": "an epoch, by part, against one trigger of one plain streaming query",
     "single": "one query alone: latency and throughput against plain Structured Streaming",
     "classes-21": "21 queries in three classes over 27 streams against plain Structured Streaming",

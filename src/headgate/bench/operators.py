@@ -213,7 +213,7 @@ def _rate(push: Callable[[int], object], batches: int) -> float:
 
 
 def window_aggregate() -> Outcome:
-    """Count, sum, average and maximum by 1,000 groups in tumbling windows, marks after every batch, windows closing."""
+    """Count, sum, average and maximum by 1,000 groups in tumbling windows that close; a watermark after every batch."""
     load, degrees = Column(DOUBLE, 4), Column(INT, 2)
     calls = (
         AggregateCall("count", (), BIGINT),

@@ -56,7 +56,7 @@ def run() -> Outcome:
             "seconds_per_step": cost,
             "rate": RATE,
             "budget_s": BUDGET,
-            "memory_mark": MEMORY,
+            "memory_limit": MEMORY,
         },
         [Series("rows waiting", list(range(len(backlog))), backlog)],
         ("second", "rows waiting"),

@@ -105,8 +105,8 @@ def _idle_grant(policy: str) -> float:
         network.run()
         for name in network.queries:
             network.take(name)
-    # Without a mark: there is one an epoch, behind all its rows.
-    network.push("s", rows(1), mark=False)
+    # Without a watermark: there is one an epoch, behind all its rows.
+    network.push("s", rows(1), advance=False)
     began = time.thread_time()
     report = network.run()
     return (time.thread_time() - began) / report.grants

@@ -42,7 +42,7 @@ PAIRS, ROUNDS, WORK_ROUNDS = 5, 210, 40
 POLICIES = {"one unit": "di:sources=queued", "a unit an operator": "fifo"}
 """Neither looks at statistics: both sides run the same units in the same order."""
 
-COUNTERS = frozenset({"rows_in", "rows_out", "runs", "seconds", "timed", "marking", "width", "stream_width"})
+COUNTERS = frozenset({"rows_in", "rows_out", "runs", "seconds", "timed", "watermark_seconds", "width", "stream_width"})
 """What the network notes of its operators, by the names of the attributes."""
 
 STREAMS = """
@@ -144,7 +144,7 @@ def _call(graph: Graphs, rows: Rows, policy: str) -> float:
 
 
 def _calls(network: Network) -> int:
-    """How often operators are called in a round: by each input, and with a state also for the mark behind the rows."""
+    """Calls of operators in a round: one for each input; two where a state also takes the watermark."""
     wiring = network._loop.wiring
     return sum(len(wiring.topology.inputs[stage.id]) * (1 if stage.stateless else 2) for stage in wiring.stages)
 

@@ -167,7 +167,7 @@ class AggregateCall:
 class Aggregate(Unary):
     """Groups by keys inside windows. Output: the window (if by time or session) as a struct, the keys, the aggregates.
 
-    Without a window it puts out, at every mark, the groups that changed (an update stream): the row's last
+    Without a window it puts out, at every watermark, the groups that changed (an update stream): the row's last
     column is then the boolean `deleted`, true for a group that was put out and no longer passes `having`.
     """
 

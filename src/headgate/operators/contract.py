@@ -30,17 +30,17 @@ class Snapshot:
 class LiveOperator(Protocol):
     """An operator at work. Knows nothing of queues, threads or Spark; used by one thread at a time.
 
-    Every batch of a stream is followed by a mark, which carries the stream's watermark (NEVER if it has none);
-    end of stream is a mark with FOREVER. Results depend on the rows and the marks of each port, never on how
-    rows are cut into batches between two marks, nor on how the ports are interleaved.
+    Every batch of a stream is followed by the stream's watermark (NEVER if it has none); the end of a stream is the
+    watermark FOREVER. Results depend on the rows and the watermarks of each port, never on how rows are cut into
+    batches between two watermarks, nor on how the ports are interleaved.
     """
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
         """Takes rows from a port and gives those that are ready."""
         ...
 
-    def mark(self, port: int, watermark: int) -> tuple[list[Batch], int]:
-        """Takes a mark and gives the rows that it completes and the watermark to pass on behind them."""
+    def advance(self, port: int, watermark: int) -> tuple[list[Batch], int]:
+        """Takes a watermark of a port; returns the rows that it completes and the watermark to pass on behind them."""
         ...
 
     def snapshot(self) -> Snapshot:

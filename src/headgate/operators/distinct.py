@@ -64,7 +64,7 @@ class LiveDistinct:
         made = record(rebuild(flat, self._types), self._names, count)
         return [Batch(made, part_of(batch.arrival, count))]
 
-    def mark(self, port: int, watermark: int) -> tuple[list[Batch], int]:
+    def advance(self, port: int, watermark: int) -> tuple[list[Batch], int]:
         self._runs.forget(watermark)
         return [], watermark
 

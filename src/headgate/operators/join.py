@@ -152,11 +152,11 @@ class LiveJoin:
     def _bound(self, port: int) -> int:
         """Rows of a side with event times before this have met all that they can match."""
         if port == LEFT:
-            return shifted(self._sides[RIGHT].mark, None if self._high is None else -self._high)
-        return shifted(self._sides[LEFT].mark, self._low)
+            return shifted(self._sides[RIGHT].watermark, None if self._high is None else -self._high)
+        return shifted(self._sides[LEFT].watermark, self._low)
 
-    def mark(self, port: int, watermark: int) -> tuple[list[Batch], int]:
-        self._sides[port].mark = max(self._sides[port].mark, watermark)
+    def advance(self, port: int, watermark: int) -> tuple[list[Batch], int]:
+        self._sides[port].watermark = max(self._sides[port].watermark, watermark)
         self._cause = self._newest
         out: list[Batch] = []
         for at in (LEFT, RIGHT):
@@ -173,7 +173,7 @@ class LiveJoin:
 
     def _passed(self) -> int:
         """No row that is put out later has an event time, left or right, before this."""
-        left, right = self._sides[LEFT].mark, self._sides[RIGHT].mark
+        left, right = self._sides[LEFT].watermark, self._sides[RIGHT].watermark
         of_left = min(left, self._bound(LEFT))
         if self._how in ("semi", "anti"):
             return of_left
@@ -197,7 +197,7 @@ class LiveJoin:
         for name, side in zip(("left", "right"), self._sides, strict=True):
             own, more = side.runs.parts(name)
             parts |= own
-            meta[name] = {**more, "mark": side.mark, "late": side.late}
+            meta[name] = {**more, "mark": side.watermark, "late": side.late}
         return Snapshot(parts, meta)
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -205,7 +205,7 @@ class LiveJoin:
         for name, side in zip(("left", "right"), self._sides, strict=True):
             own = snapshot.meta[name]
             side.runs.restore(name, snapshot.parts, own)
-            side.mark, side.late = own["mark"], own["late"]
+            side.watermark, side.late = own["mark"], own["late"]
 
     @property
     def state_rows(self) -> int:

@@ -51,7 +51,7 @@ class Side:
         # A row with a null key is never matched at all; a null inside a struct equals another there.
         self.matcher = Matcher(types, places, nulls_equal=any(pa.types.is_struct(k.type) for k in keys))
         self.runs = Runs(flagged_are_gone=False)
-        self.mark = NEVER
+        self.watermark = NEVER
         self.late = 0
 
     def read(self, batch: Batch) -> tuple[Arrived, pa.RecordBatch]:

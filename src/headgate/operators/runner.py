@@ -32,7 +32,7 @@ class RunnerSnapshot:
 class Runner:
     """Runs the queries of a graph as it is when the runner is made.
 
-    A batch that is pushed goes through all queries at once; behind it goes a mark with the stream's watermark,
+    A batch that is pushed goes through all queries at once; behind it goes the stream's watermark,
     which is its highest event time so far less its delay. Used by one thread.
     """
 
@@ -62,13 +62,13 @@ class Runner:
                 newest = highest(rows.column(source.time))
                 if newest is not None:
                     self._watermarks[number] = max(before, newest - source.delay)
-            self._mark(number, 0, self._watermarks[number])
+            self._advance(number, 0, self._watermarks[number])
 
     def finish(self) -> None:
         """Ends every stream: whatever still waits for its window to close is put out."""
         for number in self._watermarks:
             self._watermarks[number] = FOREVER
-            self._mark(number, 0, FOREVER)
+            self._advance(number, 0, FOREVER)
 
     def results(self, query: str) -> pa.Table:
         """What a query has put out so far; where rows replace earlier ones, the newest of each identity."""
@@ -112,12 +112,12 @@ class Runner:
         for out in self._operators[number].process(port, batch):
             self._deliver(number, out)
 
-    def _mark(self, number: int, port: int, watermark: int) -> None:
-        batches, passed = self._operators[number].mark(port, watermark)
+    def _advance(self, number: int, port: int, watermark: int) -> None:
+        batches, passed = self._operators[number].advance(port, watermark)
         for out in batches:
             self._deliver(number, out)
         for consumer, into in self._consumers[number]:
-            self._mark(consumer, into, passed)
+            self._advance(consumer, into, passed)
 
     def _deliver(self, number: int, batch: Batch) -> None:
         if not (batch.rows.num_rows if batch.mask is None else batch.mask.true_count):

@@ -1,4 +1,4 @@
-"""What operators without state have in common: marks pass through, there is nothing to snapshot."""
+"""What operators without state have in common: watermarks pass through, there is nothing to snapshot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Stateless:
     state_bytes = 0
     late_rows = 0
 
-    def mark(self, port: int, watermark: int) -> tuple[list[Batch], int]:
+    def advance(self, port: int, watermark: int) -> tuple[list[Batch], int]:
         return [], watermark
 
     def snapshot(self) -> Snapshot:

@@ -68,7 +68,7 @@ class LiveTop:
             self._prune()
         return []
 
-    def mark(self, port: int, watermark: int) -> tuple[list[Batch], int]:
+    def advance(self, port: int, watermark: int) -> tuple[list[Batch], int]:
         # A row without a time has the time FOREVER: it is put out by the end of the stream.
         bound = watermark if watermark < FOREVER else FOREVER + 1
         if self._earliest >= bound:

@@ -17,18 +17,18 @@ class LiveUnion:
 
     def __init__(self, node: Union) -> None:
         self._schema = node.schema
-        self._marks = [NEVER] * len(node.parts)
+        self._watermarks = [NEVER] * len(node.parts)
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
         rows = renamed(batch.rows, self._schema)
         return [Batch(rows, batch.arrival, batch.watermark, batch.mask)]
 
-    def mark(self, port: int, watermark: int) -> tuple[list[Batch], int]:
-        self._marks[port] = watermark
-        return [], min(self._marks)
+    def advance(self, port: int, watermark: int) -> tuple[list[Batch], int]:
+        self._watermarks[port] = watermark
+        return [], min(self._watermarks)
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(meta={"marks": list(self._marks)})
+        return Snapshot(meta={"marks": list(self._watermarks)})
 
     def restore(self, snapshot: Snapshot) -> None:
-        self._marks = list(snapshot.meta["marks"])
+        self._watermarks = list(snapshot.meta["marks"])

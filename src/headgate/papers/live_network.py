@@ -284,7 +284,7 @@ def _feed(
         while coming and coming[0][0] <= now:
             moment, name, place = heappop(coming)
             rows = padded(np.array([moment]), size)
-            network.push(name, rows, processor.start + moment, mark=False)
+            network.push(name, rows, processor.start + moment, advance=False)
             if place + 1 < len(moments[name]):
                 heappush(coming, (moments[name][place + 1], name, place + 1))
         levels.append(Level(now, float(network.queued_bytes), float(sum(outbox.rows for outbox in outboxes))))

@@ -205,8 +205,8 @@ class Feed:
 
 
 class Record:
-    """What each batch took in each operator, by the operator's key: with the mark behind it, and with its share of what
-    the grant took besides. What came of one batch counts as one, also where it was cut or made several.
+    """What each batch took in each operator, by the operator's key: with the watermark behind it, and with its share of
+    what the grant took besides. What came of one batch counts as one, also where it was cut or made several.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -219,7 +219,7 @@ class Record:
     def make(self, node: Operator, settings: Settings) -> LiveOperator:
         """The live operator of a node, whose calls are recorded."""
         operator = live(node, settings)
-        process, mark, clock = operator.process, operator.mark, self._clock
+        process, advance, clock = operator.process, operator.advance, self._clock
         batches = self.batches.setdefault(key_of(node), [])
         last: dict[int, float] = {}
         place: dict[int, int] = {}
@@ -236,9 +236,9 @@ class Record:
             self._granted.append((batches, place[port]))
             return made
 
-        def timed_mark(port: int, watermark: int) -> tuple[list[Batch], int]:
+        def timed_advance(port: int, watermark: int) -> tuple[list[Batch], int]:
             began = clock()
-            made = mark(port, watermark)
+            made = advance(port, watermark)
             elapsed = clock() - began
             self._inside += elapsed
             if batches:
@@ -246,7 +246,7 @@ class Record:
                 self._granted.append((batches, len(batches) - 1))
             return made
 
-        operator.process, operator.mark = timed, timed_mark  # type: ignore[method-assign]
+        operator.process, operator.advance = timed, timed_advance  # type: ignore[method-assign]
         return operator
 
     def granted(self, seconds: float) -> float:

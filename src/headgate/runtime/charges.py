@@ -73,9 +73,9 @@ class QueryLimits:
     """
 
     def __init__(self, limits: Limits, memory: Memory) -> None:
-        self._mark = limits.query_memory
+        self._limit = limits.query_memory
         self._ceiling = limits.query_ceiling
-        lowest = min((limit for limit in (self._mark, self._ceiling) if limit is not None), default=0)
+        lowest = min((limit for limit in (self._limit, self._ceiling) if limit is not None), default=0)
         self.active = lowest > 0
         self._step = lowest / 10
         self._memory = memory
@@ -88,12 +88,12 @@ class QueryLimits:
         return self._memory.bytes - self._seen > self._step or self._calls >= 64
 
     def enforce(self, loop: Loop, outboxes: Mapping[str, Outbox]) -> dict[str, str]:
-        """Spills for queries that are past their mark; gives those past the ceiling, and what to say of each."""
+        """Spills for queries that are past their limit; gives those past the ceiling, and what to say of each."""
         self._calls = 0
         failed: dict[str, str] = {}
         for name, charge in charges(loop, self._memory, outboxes).items():
-            if self._mark is not None and charge.waiting > self._mark:
-                self._memory.spill(list(waiting_for(loop, outboxes, name)), int(charge.waiting - 0.9 * self._mark))
+            if self._limit is not None and charge.waiting > self._limit:
+                self._memory.spill(list(waiting_for(loop, outboxes, name)), int(charge.waiting - 0.9 * self._limit))
                 charge = charges(loop, self._memory, outboxes)[name]
             if self._ceiling is not None and charge.total > self._ceiling:
                 failed[name] = (

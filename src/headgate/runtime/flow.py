@@ -16,7 +16,7 @@ SIZED = 21
 
 
 class Flow:
-    """Takes batches and marks through the operators of a unit. One object a thread.
+    """Takes batches and watermarks through the operators of a unit. One object a thread.
 
     Rows are counted always. Where batches come often (`Stage.every`), one pass in so many is timed, and one in `SIZED`
     is looked at for the width of rows: measuring is to cost nothing beside the work.
@@ -40,7 +40,7 @@ class Flow:
         """Takes one batch of so many selected rows, or a watermark, in at a port."""
         clock, emitted = self._clock, self.emitted
         if rows == 0 and stage.passes is not None and not stage.passes[0] and not stage.failed:
-            # A mark that changes nothing in this unit.
+            # A watermark that changes nothing in this unit.
             if stage.passes[1]:
                 emitted.append((stage, item, stage.passes[1], ()))
             return
@@ -66,8 +66,8 @@ class Flow:
                     if made:
                         given = self._forward(stage, made, todo)
                 elif stage.passes is None:
-                    made, watermark = stage.live.mark(port, item)
-                    self._mark(stage, made, watermark, todo)
+                    made, watermark = stage.live.advance(port, item)
+                    self._forward_watermark(stage, made, watermark, todo)
                 else:
                     targets, edges = stage.passes
                     if edges:
@@ -89,19 +89,19 @@ class Flow:
                     if sized and made and given.rows.num_rows:
                         stage.width = given.rows.get_total_buffer_size() / given.rows.num_rows
                 else:
-                    stage.marking += now - then
+                    stage.watermark_seconds += now - then
                 then = now
         if timed:
             self.seconds += (then - began) * every
 
-    def _mark(
+    def _forward_watermark(
         self,
         stage: Stage,
         made: list[Batch],
         watermark: int | None,
         todo: list[tuple[Stage, int, Batch | int, int]],
     ) -> None:
-        """Passes on what a mark made an operator put out, and behind it the mark, if there is one now."""
+        """Passes on what a watermark made an operator put out, and behind it the watermark, if there is one now."""
         if watermark is not None:
             for consumer, into in reversed(stage.direct):
                 todo.append((consumer, into, watermark, 0))

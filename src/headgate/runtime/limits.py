@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Limits:
     """All in bytes and seconds; None means no limit.
 
-    - `memory`: the mark of the whole network; past it the coldest waiting batches go to files
-    - `query_memory`: the mark of each query; past it the query's own waiting batches go to files
+    - `memory`: the limit of the whole network; past it the coldest waiting batches go to files
+    - `query_memory`: the limit of each query; past it the query's own waiting batches go to files
     - `query_ceiling`: past this (what waits in memory plus the state of its operators) the query fails
     - `grant`: a grant that has run this long ends after the batch it is at, whatever its policy allowed, so that
       the scheduler gets to decide again; big batches are cut so that they fit

@@ -16,7 +16,7 @@ from headgate.runtime.limits import Limits
 from headgate.runtime.memory import Memory
 from headgate.runtime.outbox import Outbox
 from headgate.runtime.pace import SHORT, Pace
-from headgate.runtime.queue import EdgeQueue, Mark, Piece
+from headgate.runtime.queue import EdgeQueue, Piece, Watermark
 from headgate.runtime.stage import Stage
 from headgate.runtime.wiring import Wiring
 from headgate.scheduling import Scheduler, View
@@ -41,7 +41,7 @@ class Counted(NamedTuple):
     rows_out: int
     seconds: float
     timed: int
-    marking: float
+    watermark_seconds: float
     came: int
     runs: int
 
@@ -99,7 +99,7 @@ class LiveUnit:
         self.slowest = 0.0
         self.entry = self.entries[0]
         self.began = self.deadline = self.now = self.left = self.since = 0.0
-        self.train: Sequence[Piece | Mark] = ()
+        self.train: Sequence[Piece | Watermark] = ()
         self.last: Piece | None = None
         self.passed = 0
         self.taken = 0
@@ -148,7 +148,7 @@ class Loop:
     # Rows in and out of queues: under the lock ----------------------------------------------------------
 
     def enter(self, stream: str, item: Batch | int, since: float, flow: Flow) -> None:
-        """Takes rows or a mark of a stream: into the queues of its edges, and at once through those that have none.
+        """Takes rows or a watermark of a stream: into the queues of its edges, and at once through edges without one.
 
         A stream's edge without a queue is run by the thread that brings the rows (000 §2.4), while nothing else runs.
         """
@@ -163,7 +163,7 @@ class Loop:
         if queued and isinstance(item, Batch):
             self.feed(queued, item, min([topology.operator_class[topology.edges[e].consumer] for e in queued]))
         elif queued and isinstance(item, int):
-            self.feed_mark(queued, item, since)
+            self.feed_watermark(queued, item, since)
         for e in edges:
             if e not in queued:
                 flow.run(stages[topology.edges[e].consumer], topology.edges[e].port, item, rows)
@@ -200,13 +200,13 @@ class Loop:
         for edge in edges:
             self._put(edge, held)
 
-    def feed_mark(self, edges: Sequence[int], watermark: int, since: float) -> None:
-        """Puts a mark behind what waits on each of the edges."""
-        mark = Mark(watermark, since)
+    def feed_watermark(self, edges: Sequence[int], watermark: int, since: float) -> None:
+        """Puts a watermark behind what waits on each of the edges."""
+        item = Watermark(watermark, since)
         for edge in edges:
             queue = self.wiring.queues[edge]
             empty = not queue
-            if queue.put_mark(mark):
+            if queue.put_watermark(item):
                 self._waiting += 1
                 self.view.queues.rows[edge] += 1
                 if empty:
@@ -243,7 +243,7 @@ class Loop:
                 if outboxes:
                     self._publish(held, outboxes)
             else:
-                self.feed_mark(edges, item, since)
+                self.feed_watermark(edges, item, since)
         flow.emitted.clear()
         if memory.bytes > memory.limit:
             memory.relieve()
@@ -329,7 +329,7 @@ class Loop:
         queue, edge, state = entry.queue, entry.edge, self._state
         unit.train = queue.take(rows, until)
         unit.now = now
-        had, left = state.rows[edge], queue.rows + queue.marks
+        had, left = state.rows[edge], queue.rows + queue.watermarks
         self._waiting -= had - left
         state.rows[edge] = left
         if left:
@@ -365,9 +365,9 @@ class Loop:
         rows = 0
         done: Piece | None = None
         for item in unit.train:
-            if isinstance(item, Mark):
+            if isinstance(item, Watermark):
                 since = item.since
-                flow.run(stage, port, item.watermark, 0)
+                flow.run(stage, port, item.time, 0)
                 continue
             if done is not None:
                 with self._lock:
@@ -451,7 +451,7 @@ class Loop:
             # If none were timed, those that were so far.
             since = before if counted.timed > before.timed else _NOTHING
             per_row = (counted.seconds - since.seconds) / max(counted.timed - since.timed, 1)
-            seconds = per_row * rows + counted.marking - before.marking
+            seconds = per_row * rows + counted.watermark_seconds - before.watermark_seconds
             producers = topology.producers(stage.id)
             wide = widths[producers[0]] if producers else self.stream_width.get(stage.id, 0.0)
             statistics.observe(stage.id, rows, made, seconds, rows * wide, made * stage.width)
@@ -468,7 +468,7 @@ class Loop:
             stage.rows_out,
             stage.seconds,
             stage.timed,
-            stage.marking,
+            stage.watermark_seconds,
             max(came, stage.rows_in + waiting),
             stage.runs,
         )

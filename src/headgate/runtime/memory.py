@@ -1,4 +1,4 @@
-"""The memory of what waits: exact bytes, a mark, and spilling of the coldest batches past it (003 §3.8).
+"""The memory of what waits: exact bytes, a limit, and spilling of the coldest batches past it (003 §3.8).
 
 What counts are the bytes of the Arrow allocations that waiting batches keep alive: a slice counts as the whole that it
 keeps alive, and an allocation that several batches share counts once. Batches on their way through a unit are not
@@ -23,7 +23,7 @@ from headgate.runtime.store import Store
 _LOG = logging.getLogger("headgate.runtime")
 
 LOW = 0.9
-"""Past the mark, batches are spilled until memory is down to this share of it, so that choosing is seldom."""
+"""Above the limit, batches are spilled until memory is down to this share of it, so that choosing is seldom."""
 
 RETRY = 5.0
 """After spilling failed, so long (s) until the next try."""
@@ -38,10 +38,9 @@ class Memory:
     `relieve` and `rows` let go of it while they write and read files.
     """
 
-    def __init__(self, store: Callable[[], Store], mark: int | None, lock: Lock) -> None:
-        self.mark = mark
-        self.limit = inf if mark is None else mark
-        """The mark as a number: past it, `relieve`."""
+    def __init__(self, store: Callable[[], Store], limit: int | None, lock: Lock) -> None:
+        self.limit = inf if limit is None else limit
+        """Memory limit in bytes; `relieve` is called above it."""
         self.bytes = 0
         self.peak = 0
         self.spilled_bytes = 0
@@ -161,21 +160,21 @@ class Memory:
     # Spilling -----------------------------------------------------------------------------------------
 
     def relieve(self) -> None:
-        """If the mark is passed, spills the coldest batches until memory is below it again.
+        """If the limit is passed, spills the coldest batches until memory is below it again.
 
-        Where nothing can be written, rows stay in memory past the mark: nothing is lost, and `trouble` says why.
+        Where nothing can be written, rows stay in memory past the limit: nothing is lost, and `trouble` says why.
         """
-        if self.mark is None or self.bytes <= self.mark or time.monotonic() < self._again:
+        if self.bytes <= self.limit or time.monotonic() < self._again:
             return
         try:
-            while self.bytes > LOW * self.mark:
-                if not self.spill(self._resident.values(), self.bytes - int(LOW * self.mark)):
+            while self.bytes > LOW * self.limit:
+                if not self.spill(self._resident.values(), self.bytes - int(LOW * self.limit)):
                     return
             self.trouble = None
         except OSError as error:
             self.trouble = str(error)
             self._again = time.monotonic() + RETRY
-            _LOG.error("%s; rows stay in memory past the mark until it works again", error)
+            _LOG.error("%s; rows stay in memory past the limit until it works again", error)
 
     def spill(self, candidates: Iterable[Held], need: int) -> int:
         """Writes the coldest of the candidates and frees at least `need` bytes if it can; gives how many went.

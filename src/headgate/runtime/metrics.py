@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from headgate.graph.queries import Query
@@ -114,11 +115,11 @@ def classes(loop: Loop, outboxes: Mapping[str, Outbox]) -> dict[str, dict[str, A
 
 
 def memory(held: Memory) -> dict[str, Any]:
-    """What is held, the mark, and what was spilled and read back since the start."""
+    """Bytes held, the limit, and what was spilled and read back since the start."""
     return {
         "bytes": held.bytes,
         "peak": held.peak,
-        "mark": held.mark,
+        "limit": None if held.limit == inf else held.limit,
         "spilled_bytes": held.spilled_bytes,
         "spilled_batches": held.spilled_batches,
         "read_batches": held.read_batches,

@@ -64,7 +64,7 @@ class Network:
 
     - `policy`: a policy or its text; may be set while running
     - `settings`: what live operators need (time zone, static tables)
-    - `limits`: memory marks, how long a grant may run
+    - `limits`: memory limits, how long a grant may run
     - `store`: where batches are spilled; a temporary folder if none is given
     - `clock`: gives seconds; arrival times are of this clock
     - `mode`: how threads are used (see `modes.Mode`); may be set while running
@@ -103,7 +103,7 @@ class Network:
         self._outboxes: dict[str, Outbox] = {}
         self._failures: dict[str, Failure] = {}
         self._watermarks: dict[str, int] = {}
-        self._marked: dict[str, int] = {}
+        self._sent: dict[str, int] = {}
         self._states = States(self._memory)
         self._flow = Flow(clock)
         self._query_limits = QueryLimits(self._limits, self._memory)
@@ -115,12 +115,12 @@ class Network:
 
     # Rows -------------------------------------------------------------------------------------------------
 
-    def push(self, stream: str, rows: pa.RecordBatch, arrived: float | None = None, mark: bool = True) -> None:
+    def push(self, stream: str, rows: pa.RecordBatch, arrived: float | None = None, advance: bool = True) -> None:
         """Takes rows of a stream: its declared columns in order, then those that Catalyst computed, by name.
 
-        Behind them goes a mark with the stream's watermark, which is its highest event time so far less its delay;
-        without `mark` it is left to a call of `mark`, and the rows until then are behind the same watermark. Rows of
-        a stream that no query reads any more are dropped. Raises KeyError for a stream that no query ever read.
+        Behind them goes the stream's watermark, which is its highest event time so far less its delay. Without
+        `advance`, the watermark is left to a call of `advance`, and the rows until then are behind the same watermark.
+        Rows of a stream that no query reads any more are dropped. Raises KeyError for a stream that no query ever read.
         """
         since = self._clock() if arrived is None else arrived
         source = self._source(stream)
@@ -129,31 +129,31 @@ class Network:
             newest = highest(rows.column(source.time))
         with self._entering() as flow:
             if rows.num_rows:
-                batch = Batch(rows, Arrival.at(since, rows.num_rows), self._marked[stream])
+                batch = Batch(rows, Arrival.at(since, rows.num_rows), self._sent[stream])
                 self._loop.enter(stream, batch, since, flow)
             if newest is not None and source is not None:
                 self._watermarks[stream] = max(self._watermarks[stream], newest - source.delay)
-            if mark:
-                self._mark(stream, since, flow)
+            if advance:
+                self._advance(stream, since, flow)
 
-    def mark(self, stream: str, arrived: float | None = None) -> None:
-        """Sends the mark that belongs behind the rows pushed so far."""
+    def advance(self, stream: str, arrived: float | None = None) -> None:
+        """Sends the watermark that belongs behind the rows pushed so far."""
         since = self._clock() if arrived is None else arrived
         self._source(stream)
         with self._entering() as flow:
-            self._mark(stream, since, flow)
+            self._advance(stream, since, flow)
 
-    def _mark(self, stream: str, since: float, flow: Flow) -> None:
-        watermark = self._marked[stream] = self._watermarks[stream]
+    def _advance(self, stream: str, since: float, flow: Flow) -> None:
+        watermark = self._sent[stream] = self._watermarks[stream]
         self._loop.enter(stream, watermark, since, flow)
 
     def finish(self) -> None:
-        """Ends every stream: behind all that waits goes the mark that completes everything."""
+        """Ends every stream: behind all that waits goes the watermark that completes everything."""
         since = self._clock()
         with self._entering() as flow:
             for stream in self._watermarks:
                 self._watermarks[stream] = FOREVER
-                self._mark(stream, since, flow)
+                self._advance(stream, since, flow)
 
     def take(self, query: str) -> list[Result]:
         """The results of a query since the last call, which leave the network with it."""
@@ -308,7 +308,7 @@ class Network:
 
     @property
     def waiting(self) -> int:
-        """Rows (and marks) that wait in queues."""
+        """Rows (and watermarks) that wait in queues."""
         return sum(queue.waiting for queue in self._loop.wiring.queues)
 
     @property
@@ -447,7 +447,7 @@ class Network:
         self._sources = {source.stream: source for _, source in self._graph.sources()}
         for stream in self._sources:
             self._watermarks.setdefault(stream, NEVER)
-            self._marked.setdefault(stream, NEVER)
+            self._sent.setdefault(stream, NEVER)
         if known is None:
             known = figures(old) if old is not None else {}
         wiring = Wiring(self._graph, self._outboxes, lambda node: self._make(node, self._settings), before)
@@ -478,7 +478,7 @@ class Network:
                 **save(self._loop, self._memory, self._outboxes, self._states),
                 "statistics": figures(self._loop),
                 "watermarks": dict(self._watermarks),
-                "marked": dict(self._marked),
+                "marked": dict(self._sent),
                 "policy": policy_state(self._running),
                 "failures": [failure.state() for failure in self._failures.values()],
             }
@@ -504,7 +504,7 @@ class Network:
             self._running = policy_from(manifest["policy"], self._running)
             self._rewire()
             self._watermarks.update(manifest["watermarks"])
-            self._marked.update(manifest["marked"])
+            self._sent.update(manifest["marked"])
             load(manifest, self._loop.wiring, self._memory, self._outboxes, self._states)
             self._rewire(manifest["statistics"])
             self._loop.view.performance = Performance(**manifest["performance"])

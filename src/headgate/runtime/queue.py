@@ -1,4 +1,4 @@
-"""The queue of one edge: batches and marks in the order in which they were put, cut into trains without copying."""
+"""The queue of one edge: batches and watermarks in their order of arrival, cut into trains without copying."""
 
 from __future__ import annotations
 
@@ -29,39 +29,39 @@ class Piece:
         return self.stop == self.held.count
 
 
-class Mark:
-    """A watermark on its way, and when the rows that it follows arrived."""
+class Watermark:
+    """A watermark that travels in a queue, and when the rows that it follows arrived."""
 
-    __slots__ = ("since", "watermark")
+    __slots__ = ("since", "time")
 
-    def __init__(self, watermark: int, since: float) -> None:
-        self.watermark = watermark
+    def __init__(self, time: int, since: float) -> None:
+        self.time = time
         self.since = since
 
 
 class EdgeQueue:
-    """Rows and marks that wait on one edge. Not thread-safe: used under the network's lock.
+    """Rows and watermarks that wait on one edge. Not thread-safe: used under the network's lock.
 
-    `waiting` is what the scheduler sees: rows, and one for each mark, so that a queue that holds only a mark is
-    ready too. A mark is never overtaken.
+    `waiting` is what the scheduler sees: rows, and one for each watermark, so that a queue that holds only a watermark
+    is ready too. A watermark is never overtaken.
     """
 
-    __slots__ = ("_items", "marks", "rows")
+    __slots__ = ("_items", "rows", "watermarks")
 
     def __init__(self) -> None:
-        self._items: deque[Piece | Mark] = deque()
+        self._items: deque[Piece | Watermark] = deque()
         self.rows = 0
-        self.marks = 0
+        self.watermarks = 0
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def __iter__(self) -> Iterator[Piece | Mark]:
+    def __iter__(self) -> Iterator[Piece | Watermark]:
         return iter(self._items)
 
     @property
     def waiting(self) -> int:
-        return self.rows + self.marks
+        return self.rows + self.watermarks
 
     @property
     def oldest(self) -> float:
@@ -81,19 +81,19 @@ class EdgeQueue:
         self._items.append(piece)
         self.rows += piece.rows
 
-    def put_mark(self, mark: Mark) -> bool:
-        """Adds a mark; False if it says nothing new: the last thing that waits is a mark with the same watermark."""
+    def put_watermark(self, watermark: Watermark) -> bool:
+        """Adds a watermark; False if it says nothing new: the last thing that waits is the same watermark."""
         if self._items:
             last = self._items[-1]
-            if isinstance(last, Mark) and last.watermark == mark.watermark:
+            if isinstance(last, Watermark) and last.time == watermark.time:
                 return False
-        self._items.append(mark)
-        self.marks += 1
+        self._items.append(watermark)
+        self.watermarks += 1
         return True
 
-    def take(self, rows: float = inf, until: float = inf) -> list[Piece | Mark]:
-        """A train: the oldest pieces and marks, up to a number of rows (at least one). The marks behind the last row
-        come with it; a train that begins with marks has at least those. What it has of a batch is pinned.
+    def take(self, rows: float = inf, until: float = inf) -> list[Piece | Watermark]:
+        """A train: the oldest pieces and watermarks, up to a number of rows (at least one). Watermarks behind the last
+        row come with it; a train that begins with watermarks has at least those. Its batches are pinned.
 
         `until`: what arrived later than this waits, but for the first.
         """
@@ -104,13 +104,13 @@ class EdgeQueue:
             only.held.pins += 1  # type: ignore[union-attr]
             self.rows = 0
             return [only]
-        train: list[Piece | Mark] = []
+        train: list[Piece | Watermark] = []
         left = max(rows, 1)
         while items:
             head = items[0]
-            if isinstance(head, Mark):
+            if isinstance(head, Watermark):
                 train.append(items.popleft())
-                self.marks -= 1
+                self.watermarks -= 1
                 continue
             if left < 1 or (train and head.held.arrival.first > until):
                 break
@@ -131,5 +131,5 @@ class EdgeQueue:
         """Empties the queue and gives the batches of which it was a reader."""
         held = [item.held for item in self._items if isinstance(item, Piece)]
         self._items.clear()
-        self.rows = self.marks = 0
+        self.rows = self.watermarks = 0
         return held

@@ -22,7 +22,7 @@ from headgate.runtime.latency import Latency
 from headgate.runtime.loop import Loop
 from headgate.runtime.memory import Memory, in_files
 from headgate.runtime.outbox import Outbox
-from headgate.runtime.queue import EdgeQueue, Mark, Piece
+from headgate.runtime.queue import EdgeQueue, Piece, Watermark
 from headgate.runtime.stage import Stage
 from headgate.runtime.wiring import Wiring
 from headgate.scheduling import Policy
@@ -31,7 +31,7 @@ VERSION = 2
 
 
 class Waiting:
-    """The batches, pieces and marks that a manifest speaks of: each once, by its place in a list."""
+    """The batches, pieces and watermarks that a manifest speaks of: each once, by its place in a list."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -41,7 +41,7 @@ class Waiting:
         self.items: list[list[Any]] = []
         """What waits in queues: [batch, from row, to row] and ["mark", watermark, since]."""
 
-    def item(self, item: Piece | Mark) -> int:
+    def item(self, item: Piece | Watermark) -> int:
         """The number by which the manifest knows something that waits, also if it does so in several queues."""
         key = (item.held.order, item.start, item.stop) if isinstance(item, Piece) else (id(item), -1, -1)
         found = self._known.get(key)
@@ -50,7 +50,7 @@ class Waiting:
             if isinstance(item, Piece):
                 self.items.append([self.place(item.held), item.start, item.stop])
             else:
-                self.items.append(["mark", item.watermark, item.since])
+                self.items.append(["mark", item.time, item.since])
         return found
 
     def place(self, held: Held) -> int:
@@ -126,13 +126,17 @@ class Brought:
 
 
 def fill_queue(
-    queue: EdgeQueue, state: Sequence[Sequence[int]], items: Sequence[Mark | Sequence[int]], brought: Brought, cls: int
+    queue: EdgeQueue,
+    state: Sequence[Sequence[int]],
+    items: Sequence[Watermark | Sequence[int]],
+    brought: Brought,
+    cls: int,
 ) -> None:
     """Takes back what waited on an edge."""
     for first, last in state:
         for item in items[first : last + 1]:
-            if isinstance(item, Mark):
-                queue.put_mark(item)
+            if isinstance(item, Watermark):
+                queue.put_watermark(item)
             else:
                 queue.put_piece(Piece(brought.reader(item[0], cls), item[1], item[2]))
 
@@ -235,8 +239,8 @@ def load(
     count_on(wiring, manifest["counters"])
     brought = Brought(memory, manifest["batches"])
     topology = wiring.topology
-    # A mark is one for all queues that it waits in, as it was.
-    items = [Mark(item[1], item[2]) if item[0] == "mark" else item for item in manifest["items"]]
+    # A watermark is one for all queues that it waits in, as it was.
+    items = [Watermark(item[1], item[2]) if item[0] == "mark" else item for item in manifest["items"]]
     for edge, (key, queue) in enumerate(zip(wiring.edge_keys, wiring.queues, strict=True)):
         cls = topology.operator_class[topology.edges[edge].consumer]
         fill_queue(queue, manifest["queues"].get(key, ()), items, brought, cls)

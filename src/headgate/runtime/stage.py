@@ -12,11 +12,11 @@ from headgate.runtime.outbox import Outbox
 class Stage:
     """An operator at its place. The counters only grow, so that a reader in another thread never tears them: rows in
     and out; `runs`, the batches that entered a unit here, of which one in `every` is timed (in `due` passes the next);
-    the `seconds` that the `timed` rows took, and those of `marking`.
+    the `seconds` that the `timed` rows took, and those of `watermark_seconds`.
 
     `direct` are the consumers that it calls, by port; `queued` the edges that it writes to; `leaves`: there are such
-    edges, or outboxes. `passes` is all that a mark reaches which enters here, if marks change nothing here: (stages
-    with state and their ports, edges).
+    edges, or outboxes. `passes`: where a watermark goes from here, if watermarks change nothing here: (stages with
+    state and their ports, edges).
     `settles`: a pending selection is carried out here, because someone keeps the rows. `tracked`: what it puts out
     may share memory with other batches that are held.
     """
@@ -32,7 +32,6 @@ class Stage:
         "kind",
         "leaves",
         "live",
-        "marking",
         "number",
         "outboxes",
         "passes",
@@ -45,6 +44,7 @@ class Stage:
         "settles",
         "timed",
         "tracked",
+        "watermark_seconds",
         "width",
     )
 
@@ -71,17 +71,17 @@ class Stage:
         self.due = 1
         self.seconds = 0.0
         self.timed = 0
-        self.marking = 0.0
+        self.watermark_seconds = 0.0
         self.width = 0.0
 
     @property
     def spent(self) -> float:
         """The seconds that it took so far; where not all rows are timed, as much for the others."""
-        return self.seconds * self.rows_in / max(self.timed, 1) + self.marking
+        return self.seconds * self.rows_in / max(self.timed, 1) + self.watermark_seconds
 
     @property
     def stateless(self) -> bool:
-        """Whether marks pass through it unchanged."""
+        """Whether watermarks pass through it unchanged."""
         return isinstance(self.live, Stateless)
 
     def link(

@@ -171,10 +171,10 @@ def _feed(live: Live, packing: Packing, batches: Iterator[pa.RecordBatch], task:
             if flaws is not None and flaws.null_count < len(flaws):
                 rows = _without_flaws(live, stream, rows, flaws)
             if rows.num_rows and stream in live.network.streams:
-                live.network.push(stream, rows, task.arrived, mark=False)
+                live.network.push(stream, rows, task.arrived, advance=False)
                 seen.add(stream)
     for stream in sorted(seen):
-        live.network.mark(stream, task.arrived)
+        live.network.advance(stream, task.arrived)
 
 
 def _without_flaws(live: Live, stream: str, rows: pa.RecordBatch, flaws: pa.StringArray) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""Aggregates without a window: at every mark, the groups that changed."""
+"""Aggregates without a window: at every watermark, the groups that changed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class LiveChanges:
         self._pending.append([*flatten(values[:count]), *inputs, pa.nulls(rows)])
         return []
 
-    def mark(self, port: int, watermark: int) -> tuple[list[Batch], int]:
+    def advance(self, port: int, watermark: int) -> tuple[list[Batch], int]:
         if self._pending:
             columns = [pa.concat_arrays(parts) for parts in zip(*self._pending, strict=True)]
             self._pending = []

@@ -141,7 +141,7 @@ class LiveSessions:
         rows = pa.array(order[firsts][wanted])
         return [key.take(rows) for key in keys], starts, ends
 
-    def mark(self, port: int, watermark: int) -> tuple[list[Batch], int]:
+    def advance(self, port: int, watermark: int) -> tuple[list[Batch], int]:
         batches = self._close(watermark) if watermark > self._closed else []
         self._closed = max(self._closed, watermark)
         return batches, watermark

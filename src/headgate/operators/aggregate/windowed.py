@@ -101,7 +101,7 @@ class LiveWindowed:
                 codes = codes + np.clip(missed, 0, panes.most - 1)
         return batch, codes
 
-    def mark(self, port: int, watermark: int) -> tuple[list[Batch], int]:
+    def advance(self, port: int, watermark: int) -> tuple[list[Batch], int]:
         if self._by_rows:
             # Rows that wait here may have any event time; only the end of the stream is certain.
             return (self._close(FOREVER), FOREVER) if watermark >= FOREVER else ([], NEVER)
