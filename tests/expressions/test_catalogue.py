@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 
-from headgate.graph.functions import (
+from headgate.expressions.branches import BRANCHING
+from headgate.expressions.functions import (
     UnknownFunction,
     WrongArguments,
     can_cast,
@@ -21,7 +22,8 @@ from headgate.graph.functions import (
     resolve,
     resolve_aggregate,
 )
-from headgate.graph.functions.signature import ALIASES, CATALOGUE, Signature
+from headgate.expressions.kernels import KERNELS
+from headgate.expressions.signature import ALIASES, CATALOGUE, Signature
 from headgate.graph.types import (
     BIGINT,
     BINARY,
@@ -39,8 +41,6 @@ from headgate.graph.types import (
     Schema,
     sql_name,
 )
-from headgate.operators.evaluate_branches import BRANCHING
-from headgate.operators.kernels import KERNELS
 from headgate.spark.types import spark_schema, to_arrow
 
 _LIST = pa.list_(INT)

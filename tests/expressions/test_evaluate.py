@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from headgate.graph.calls import call, cast
+from headgate.expressions.calls import call, cast
+from headgate.expressions.functions import fallible
+from headgate.expressions.kernels import EvaluationError
 from headgate.graph.expressions import Call, Column, Expr, Foreign, Literal
 from headgate.graph.types import BOOLEAN, DOUBLE, FLOAT, INT, STRING, TIMESTAMP
 from headgate.operators.batch import Arrival, Batch
-from headgate.operators.evaluate import evaluate, fallible, fold, select
-from headgate.operators.kernels import EvaluationError
+from headgate.operators.evaluate import evaluate, fold, select
 
 A, B, S = Column(INT, 0), Column(DOUBLE, 1), Column(STRING, 2)
 
@@ -121,7 +122,7 @@ def test_fallible_values_behind_a_mask() -> None:
     ids=["and", "or", "case", "case with two", "coalesce", "nvl2"],
 )
 def test_branches_are_computed_on_the_rows_that_reach_them(expr: Expr, expected: list[object]) -> None:
-    assert expr.fallible
+    assert fallible(expr)
     assert evaluate(expr, _batch([0, 10, 50, None])).to_pylist() == expected
 
 
@@ -133,9 +134,9 @@ def test_a_branch_that_is_reached_fails() -> None:
 
 def test_constants_are_computed_once_and_cannot_fail_then() -> None:
     moment = cast(Literal(STRING, "2024-01-01"), TIMESTAMP)
-    assert moment.fallible
+    assert fallible(moment)
     later = call("gt", Column(TIMESTAMP, 0), moment)
-    assert not fallible(later)
+    assert not fallible(fold(later))
     assert isinstance(fold(moment), Literal)
     assert fold(call("add", _int(1), _int(2))) == _int(3)
 

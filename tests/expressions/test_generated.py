@@ -12,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from headgate.expressions.functions import fallible
+from headgate.expressions.kernels import EvaluationError
 from headgate.graph.expressions import Foreign
 from headgate.operators.evaluate import evaluate, select
-from headgate.operators.kernels import EvaluationError
 from headgate.sql.catalog import Catalog
 from tests.expressions.record import condition, spark_columns
 from tests.expressions.tables import alike, batch_of, bound, shown
@@ -213,7 +214,7 @@ def _compare(spark: Any, zone: str, values: list[tuple[Any, ...]], texts: list[s
         try:
             ours: list[str] | str = shown(evaluate(expr, batch_of(rows)))
         except EvaluationError as error:
-            assert expr.fallible, text
+            assert fallible(expr), text
             ours = error.condition
         if isinstance(wanted, str) or isinstance(ours, str):
             assert ours == wanted, f"{text}\n  headgate {ours}\n  spark    {wanted}"

@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headgate.expressions.functions import fallible
+from headgate.expressions.kernels import EvaluationError
 from headgate.graph.expressions import Foreign
 from headgate.operators.evaluate import evaluate
-from headgate.operators.kernels import EvaluationError
 from tests.expressions.record import condition, spark_values
 from tests.expressions.tables import FOLDER, Case, Table, alike, batch_of, bound, load, shown
 
@@ -34,7 +35,7 @@ def _native(table: Table, case: Case, catalog: Any, rows: Any) -> str | None:
         values = shown(evaluate(expr, batch_of(rows)))
     except EvaluationError as error:
         if case.error is not None and error.condition == case.error:
-            return None if expr.fallible else f"{case.expression} failed, but says that it cannot"
+            return None if fallible(expr) else f"{case.expression} failed, but says that it cannot"
         return f"{table.path.name}:{case.line}: {case.expression}\n  failed: {error}\n  expected: {case.expected}"
     except pa.ArrowException as error:
         return f"{table.path.name}:{case.line}: {case.expression}\n  broke: {error!r}"

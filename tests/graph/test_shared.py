@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from headgate.expressions.normalize import conjunction
 from headgate.graph.expressions import Call, Column, Expr, Literal
-from headgate.graph.normalize import conjunction
 from headgate.graph.operators import Operator, Project, Select, Source, Union
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate.expressions.errors import EvaluationError
 from headgate.graph.expressions import Call, Column, Literal
 from headgate.graph.operators import Aggregate, AggregateCall, Join, Project, Select, Source, TimeBound, Window, concat
 from headgate.graph.queries import Query
@@ -15,7 +16,6 @@ from headgate.graph.types import BIGINT, BOOLEAN, DOUBLE, INT, TIMESTAMP, WINDOW
 from headgate.operators.aggregate.functions import accumulator
 from headgate.operators.aggregate.grouping import Groups
 from headgate.operators.batch import NEVER
-from headgate.operators.kernels.errors import EvaluationError
 from headgate.operators.live import live
 from headgate.operators.runner import Runner
 from headgate.operators.settings import Settings

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.expressions.normalize import conjunction
 from headgate.graph.expressions import Call, Column, Expr, Literal
-from headgate.graph.normalize import conjunction
 from headgate.graph.operators import (
     Aggregate,
     AggregateCall,

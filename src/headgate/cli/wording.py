@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, datetime
 
+from headgate.expressions.notation import INFIX, PREFIX, SUFFIX
 from headgate.graph import operators as g
 from headgate.graph.expressions import Call, Column, Expr, Foreign, Literal
-from headgate.graph.signs import INFIX, PREFIX, SUFFIX
 from headgate.graph.types import sql_name
 
 _UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1000), ("µs", 1))

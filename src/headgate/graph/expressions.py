@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from headgate.graph import functions
 from headgate.graph.structural import Structural
 
 
@@ -26,11 +25,6 @@ class Expr(Structural):
     @property
     def args(self) -> tuple[Expr, ...]:
         return ()
-
-    @cached_property
-    def fallible(self) -> bool:
-        """Whether evaluating it may raise on some row, so that it must not see rows that were filtered out."""
-        return any(arg.fallible for arg in self.args)
 
     @cached_property
     def columns(self) -> frozenset[int]:
@@ -93,7 +87,7 @@ class Literal(Expr):
 class Call(Expr):
     """A function of other expressions: operators, casts, CASE and named functions alike.
 
-    `name` is a canonical name of `graph.functions`. A cast is `Call(target_type, "cast", (x,))`; CASE is
+    `name` is a canonical name of `headgate.expressions.functions`. A cast is `Call(target_type, "cast", (x,))`; CASE is
     `Call(type, "case", (when1, then1, …, else))`; a Python function is
     `Call(type, "python", args, option="module:function")`.
     """
@@ -111,12 +105,6 @@ class Call(Expr):
         inside = ", ".join(arg.text for arg in self.arguments)
         option = f"[{self.option}]" if self.option else ""
         return f"{self.name}{option}({inside}):{self.type}"
-
-    @cached_property
-    def fallible(self) -> bool:
-        types = tuple(a.type for a in self.arguments)
-        literals = tuple(a.value if isinstance(a, Literal) else None for a in self.arguments)
-        return functions.may_fail(self.name, types, self.type, literals) or any(a.fallible for a in self.arguments)
 
     def rewrite(self, change: Callable[[Expr], Expr | None]) -> Expr:
         changed = change(self)

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.expressions.compiler import Compiled, compiled
+from headgate.expressions.kernels import Value, array_of
 from headgate.graph.expressions import Expr
 from headgate.operators.batch import Batch
-from headgate.operators.evaluate_compile import Compiled, compiled
-from headgate.operators.kernels import Value, array_of
 
-__all__ = ["Selection", "evaluate", "fallible", "fold", "select"]
+__all__ = ["Selection", "evaluate", "fold", "select"]
 
 
 def _compiled(expr: Expr) -> Compiled:
@@ -22,11 +22,6 @@ def _compiled(expr: Expr) -> Compiled:
     if found is None:
         found = expr.__dict__["_compiled"] = compiled(expr)
     return found
-
-
-def fallible(expr: Expr) -> bool:
-    """Whether it may raise on some row, constants having been computed: `ts > '2024-01-01'` cannot."""
-    return _compiled(expr).fallible
 
 
 def fold(expr: Expr) -> Expr:

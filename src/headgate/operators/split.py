@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headgate.expressions.functions import fallible
 from headgate.graph.expressions import Call, Expr, Literal
 from headgate.graph.operators import Split
 from headgate.graph.types import INT
@@ -22,7 +23,7 @@ class LiveSplit(Stateless):
         self._names = node.schema.names
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
-        if self._route.fallible:
+        if fallible(self._route):
             batch = batch.taken()
         arrays = batch.rows.columns[: len(self._names) - 1]
         arrays.append(evaluate(self._route, batch))

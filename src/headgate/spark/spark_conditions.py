@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from headgate.expressions.functions import fallible
 from headgate.graph.expressions import Column, Expr, Foreign
 from headgate.spark.packing import TAG, Packing
 from headgate.sql.foreign import NotSpark, spark_text
@@ -23,7 +24,7 @@ def conjunction(tests: Iterable[Expr], frame: Any, packing: Packing, stream: str
 
 
 def _harmless(test: Expr) -> bool:
-    return not test.fallible and not any(isinstance(part, Foreign) for part in test.walk())
+    return not fallible(test) and not any(isinstance(part, Foreign) for part in test.walk())
 
 
 def _over(expr: Expr, packing: Packing, stream: str) -> str | None:

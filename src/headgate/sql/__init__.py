@@ -5,7 +5,7 @@ types, coercions and the shape of the plan are ours, on sqlglot's syntax tree: i
 pushdown) is not used, because it loses positions in the text, which every refusal here must give, and because it
 rewrites by rules that are not those of Spark's ANSI mode (for example it reorders conditions that may raise).
 What it would do is done on the typed graph instead: constants are folded (`fold`), conditions pushed down
-(`pushdown`), projections merged and columns pruned (`plan`), conditions normalized (`headgate.graph.normalize`).
+(`pushdown`), projections merged and columns pruned (`plan`), conditions normalized (`headgate.expressions.normalize`).
 """
 
 from headgate.sql.catalog import Catalog, Result

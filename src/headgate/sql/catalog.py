@@ -249,7 +249,7 @@ class Catalog:
             raise script.error(f"class {name.text} is declared already", name.at)
 
     def _new_function(self, name: st.Name, script: Script) -> None:
-        from headgate.graph import functions
+        from headgate.expressions import functions
 
         if name.text in self._context.functions:
             raise script.error(f"function {name.text} is declared already", name.at)

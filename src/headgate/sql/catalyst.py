@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
+from headgate.expressions.notation import INFIX
+from headgate.expressions.signature import CATALOGUE
 from headgate.graph.expressions import Call, Column, Expr
-from headgate.graph.functions.signature import CATALOGUE
 from headgate.graph.operators import Aggregate, Distinct, Expand, Operator, Project, Select, Source, Split, Union
-from headgate.graph.signs import INFIX
 from headgate.graph.types import Field, Schema
 from headgate.sql.errors import SqlError, closest
 from headgate.sql.foreign import Catalyst, NotSpark, spark_text

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from headgate.graph import functions
+from headgate.expressions import functions
+from headgate.expressions.coercion import implicit
 from headgate.graph import types as t
 from headgate.graph.expressions import Call, Expr, Literal
-from headgate.graph.functions.coercion import implicit
 from headgate.sql.catalyst import catalyst
 from headgate.sql.context import Context
 from headgate.sql.dialect import start

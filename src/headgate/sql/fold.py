@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headgate.expressions.functions import fallible
 from headgate.graph import types as t
 from headgate.graph.expressions import Call, Expr, Literal
 from headgate.sql.literals import cast_text
@@ -64,7 +65,7 @@ def _connective(expr: Call) -> Expr:
     for arg in expr.args:
         if isinstance(arg, Literal) and arg.value is (not stop):
             continue
-        if isinstance(arg, Literal) and arg.value is stop and not any(k.fallible for k in kept):
+        if isinstance(arg, Literal) and arg.value is stop and not any(fallible(k) for k in kept):
             return arg
         kept.append(arg)
     if not kept:

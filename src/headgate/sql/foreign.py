@@ -12,9 +12,9 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
 
+from headgate.expressions.notation import INFIX, PREFIX, SUFFIX
 from headgate.graph import types as t
 from headgate.graph.expressions import Call, Column, Expr, Literal
-from headgate.graph.signs import INFIX, PREFIX, SUFFIX
 from headgate.sql.literals import Days
 
 _TRIM = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from headgate.graph import functions
+from headgate.expressions import functions
+from headgate.expressions.normalize import conjunction, normalize
 from headgate.graph import types as t
 from headgate.graph.expressions import Call, Column, Expr, Literal
-from headgate.graph.normalize import conjunction, normalize
 from headgate.graph.operators import Aggregate, AggregateCall, Select, Source, Window
 from headgate.graph.types import Field, Schema
 from headgate.sql.errors import SqlError

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from headgate.expressions.normalize import conjunction, normalize
 from headgate.graph.expressions import Column, Expr, Foreign
-from headgate.graph.normalize import conjunction, normalize
 from headgate.graph.operators import (
     Aggregate,
     AggregateCall,

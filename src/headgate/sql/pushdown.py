@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import cast
 
+from headgate.expressions.functions import fallible
+from headgate.expressions.normalize import conjunction
 from headgate.graph.expressions import Call, Column, Expr, Literal
-from headgate.graph.normalize import conjunction
 from headgate.graph.operators import (
     Aggregate,
     Distinct,
@@ -92,7 +93,7 @@ class Pushdown:
         rows = node.window is not None and node.window.kind == "rows"
 
         def on_keys(p: Expr) -> bool:
-            return not rows and bool(p.columns) and all(first <= i < last for i in p.columns) and not p.fallible
+            return not rows and bool(p.columns) and all(first <= i < last for i in p.columns) and not fallible(p)
 
         below, above = _parted(predicates, on_keys)
         keys = {first + i: key for i, key in enumerate(node.keys)}
@@ -119,7 +120,7 @@ class Pushdown:
                 count = most if count is None else min(count, most)
                 if not exact:
                     above.append(p)
-            elif p.columns and p.columns <= partition and not p.fallible:
+            elif p.columns and p.columns <= partition and not fallible(p):
                 below.append(p)
             else:
                 above.append(p)
@@ -190,17 +191,17 @@ class Pushdown:
         right: list[Expr] = []
         rest = list(found.rest)
         for term in found.left_only:
-            (left if how in ("inner", "semi", "right") and not term.fallible else rest).append(term)
+            (left if how in ("inner", "semi", "right") and not fallible(term) else rest).append(term)
         for term in found.right_only:
-            if how in ("inner", "semi", "left", "anti") and not term.fallible:
+            if how in ("inner", "semi", "left", "anti") and not fallible(term):
                 right.append(term)
             else:
                 rest.append(shifted(term, width))
         above: list[Expr] = []
         for p in predicates:
-            if how in ("left", "semi", "anti") and p.columns and max(p.columns) < width and not p.fallible:
+            if how in ("left", "semi", "anti") and p.columns and max(p.columns) < width and not fallible(p):
                 left.append(p)
-            elif how == "right" and p.columns and min(p.columns) >= width and not p.fallible:
+            elif how == "right" and p.columns and min(p.columns) >= width and not fallible(p):
                 right.append(moved_right(p, width))
             else:
                 above.append(p)
@@ -235,9 +236,9 @@ class Pushdown:
         rest = [*found.rest, *(shifted(term, width) for term in found.right_only)]
         below: list[Expr] = []
         for term in found.left_only:
-            (below if node.how in ("inner", "semi") and not term.fallible else rest).append(term)
+            (below if node.how in ("inner", "semi") and not fallible(term) else rest).append(term)
         if node.how != "inner":
-            pushed, above = _parted(above, lambda p: bool(p.columns) and max(p.columns) < width and not p.fallible)
+            pushed, above = _parted(above, lambda p: bool(p.columns) and max(p.columns) < width and not fallible(p))
             below += pushed
         lookup = Lookup(
             node.schema,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from headgate.graph import functions
+from headgate.expressions import functions
 from headgate.graph import types as t
 from headgate.graph.expressions import Call, Column, Expr
 from headgate.graph.operators import Distinct, Expand, Operator, Order, Project, Union

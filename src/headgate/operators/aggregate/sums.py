@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.expressions.errors import EvaluationError, overflow
 from headgate.graph.expressions import Expr
 from headgate.graph.types import sql_name
 from headgate.operators.aggregate.grouping import Groups, Reduction, Rounds, count, total
-from headgate.operators.kernels.errors import EvaluationError, overflow
 
 _LOW = 2**32 - 1
 

@@ -1,0 +1,1 @@
+"""Types of calls, by topic."""
