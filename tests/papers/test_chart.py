@@ -7,7 +7,7 @@ import pytest
 
 from headgate.papers import chart
 from headgate.papers.chart.forks import FORKS, Fork, partitions
-from headgate.papers.chart.outliers import TUPLES, outlying
+from headgate.papers.chart.outliers import TUPLES, with_outliers
 
 
 def test_greedy_48_mss_41() -> None:
@@ -30,7 +30,7 @@ def test_areas_of_the_simple_fork_are_the_papers() -> None:
 
 
 def test_outliers_are_exactly_the_share_asked_for() -> None:
-    plain, some = (outlying(np.random.default_rng(1), share, 50.0) for share in (0, 10))
+    plain, some = (with_outliers(np.random.default_rng(1), share, 50.0) for share in (0, 10))
     changed = [a != b for a, b in zip(plain, some, strict=True)]
     assert sum(changed) == TUPLES // 10
     assert all(cost > 40 for cost, other in zip(some, changed, strict=True) if other)

@@ -57,9 +57,9 @@ def test_short_runs_point_the_same_way(experiment: object) -> None:
     assert set(outcome.paper) <= set(outcome.measured)
 
 
-def test_silence_is_the_longest_gap() -> None:
+def test_longest_gap_is_the_longest_time_without_a_result() -> None:
     result = cqc.run(cqc.B, cqc.CQC, 1, 100)
-    gaps = {cls: cqc.silence(result, cls) for cls in "HCN"}
+    gaps = {cls: cqc.longest_gap(result, cls) for cls in "HCN"}
     assert all(0 < gap < result.end for gap in gaps.values())
 
 

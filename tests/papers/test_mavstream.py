@@ -8,13 +8,13 @@ from headgate.papers import mavstream
 from headgate.scheduling import Units, View, policy
 from headgate.scheduling.policies.segment import release_capacity
 from headgate.simulation import Poisson
-from headgate.simulation.known import known_statistics, row_bytes
+from headgate.simulation.known_statistics import known_statistics, row_sizes
 
 
 @pytest.fixture
 def view() -> View:
     models = mavstream.models(1000)
-    sizes, made = row_bytes(mavstream.TOPOLOGY, models, mavstream.BYTES)
+    sizes, made = row_sizes(mavstream.TOPOLOGY, models, mavstream.BYTES)
     arrivals = {"a": Poisson(100), "b": Poisson(100)}
     return View.of(mavstream.TOPOLOGY, known_statistics(mavstream.TOPOLOGY, models, arrivals, sizes, made, 10.0))
 

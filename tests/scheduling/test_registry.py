@@ -88,7 +88,7 @@ BAD = {
     "an operator has selectivity -1; give zero or more": lambda: OperatorModel(1, -1),
     "a normal cost of -1 ± 0 s is not above zero": lambda: NormalCost(-1, 0),
     "recorded costs must be at least one, all above zero": lambda: OperatorModel(RecordedCosts([])),
-    "recorded arrival times fall; sort them": lambda: RecordedArrivals((2, 1)),
+    "recorded arrival times decrease; sort them": lambda: RecordedArrivals((2, 1)),
     "a phase of bursts has rate -1 rows/s; give a rate above zero": lambda: Bursts([(10, -1)]),
     "a join needs either a window in seconds or a window in rows": lambda: JoinModel(1, 1),
     "an aggregate needs either a window in seconds or a window in rows": lambda: AggregateModel(1),

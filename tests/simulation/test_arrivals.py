@@ -72,7 +72,7 @@ def test_rows_that_wait_already() -> None:
         ),
         (lambda: ChangingPoisson((1,), every=0), "the mean changes every 0 s; give seconds above zero"),
         (lambda: Bursts([]), "bursts need at least one phase of (rows, rate)"),
-        (lambda: RecordedArrivals((2.0, 1.0)), "recorded arrival times fall; sort them"),
+        (lambda: RecordedArrivals((2.0, 1.0)), "recorded arrival times decrease; sort them"),
         (lambda: RecordedArrivals((-1.0,)), "recorded arrival time -1.0 is negative"),
     ],
 )

@@ -73,7 +73,7 @@ def test_bytes_follow_the_schema(graph: SharedGraph) -> None:
         ({"select": {"cost": "x"}}, "costs: cost of 'select' is 'x'; give a number"),
         ({"select": {"cots": 1}}, "costs: 'select' has unknown figure 'cots'; did you mean 'cost'?"),
         ({"select": {"selectivity": -1}}, "costs: 'select' has selectivity -1; give zero or more"),
-        ({"select": 3}, "costs: 'select' is no object"),
+        ({"select": 3}, "costs: 'select' is not an object"),
         ([1], "costs: every entry of 'operators' must be an object with a 'name'"),
         ("x", "costs: not an object of figures"),
     ],
@@ -109,7 +109,7 @@ def test_a_trace_is_read_in_any_order(tmp_path: Path) -> None:
         ("stream,time\na,soon\n", "trace.csv:2: time 'soon' is neither seconds nor an ISO timestamp"),
         ("stream,time\n,1\n", "trace.csv:2: the row names no stream"),
         ("stream,time\na,nan\n", "trace.csv:2: time 'nan' is not finite"),
-        ("stream,time\n", "trace.csv: there is no row in it"),
+        ("stream,time\n", "trace.csv: the file has no rows"),
     ],
 )
 def test_a_wrong_trace_is_refused(tmp_path: Path, text: str, message: str) -> None:

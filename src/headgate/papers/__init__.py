@@ -1,6 +1,6 @@
-"""One module a paper: its experiments, rerun. This is the registry of what `headgate reproduce` can run.
+"""The experiments of the papers, one module per paper; this file is the registry behind `headgate reproduce`.
 
-An experiment is a function `(seed) -> Outcome`. To add one, write it in its paper's module and name it here.
+An experiment is a function `(seed) -> Outcome`. To add one, write it in the module of its paper and list it here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headgate.outcome import Outcome
 
 @dataclass(frozen=True)
 class Experiment:
-    """Where an experiment is written (`module:function`; imported when it is run) and what it reruns."""
+    """The function of an experiment (`module:function`, imported on first use) and what it reproduces."""
 
     function: str
     about: str
@@ -23,54 +23,54 @@ class Experiment:
 
 EXPERIMENTS: Mapping[str, Experiment] = {
     "amos-example": Experiment("amos:example", "002 Tables 1, 2: three filters under FIFO and MTIQ, to the digit"),
-    "amos-delay": Experiment("amos:delay", "002 Fig. 5: AMoS asked for short tuple delay"),
-    "amos-queue": Experiment("amos:queue", "002 Fig. 6: AMoS asked for short queues"),
+    "amos-delay": Experiment("amos:delay", "002 Fig. 5: AMoS with tuple delay as its objective"),
+    "amos-queue": Experiment("amos:queue", "002 Fig. 6: AMoS with queue size as its objective"),
     "amos-70-30": Experiment("amos:delay_70_rate_30", "002 Fig. 7: 70% tuple delay, 30% output rate"),
     "amos-30-70": Experiment("amos:delay_30_rate_70", "002 Fig. 8: 30% tuple delay, 70% output rate"),
-    "amos-equal": Experiment("amos:equal", "002 Fig. 9: tuple delay, output rate and queue size alike"),
-    "amos-learners": Experiment("amos:learners", "ours, after 002 §3.5: other learners against the roulette wheel"),
+    "amos-equal": Experiment("amos:equal", "002 Fig. 9: tuple delay, output rate and queue size, equal weights"),
+    "amos-learners": Experiment("amos:learners", "ours, after 002 §3.5: other learners and the roulette wheel"),
     "chart-example": Experiment("chart:example", "001 §5: queues (10, 1) and (9) under greedy and MSS"),
     "chart-forks": Experiment("chart:forks", "001 §4, Figs. 5–9: where the charts cut forks"),
     "chart-latency": Experiment("chart:latency", "001 Fig. 12: latency by share of outliers"),
     "chart-memory": Experiment("chart:memory", "001 Fig. 13: total buffer size by share of outliers"),
     "mavstream-latency": Experiment("mavstream:latency", "003 Fig. 6.1: tuple latency by input rate"),
     "mavstream-memory": Experiment("mavstream:memory", "003 Fig. 6.2: peak memory by input rate"),
-    "mavstream-throughput": Experiment("mavstream:throughput", "003 Figs. 6.3–6.6: steadiness of the output"),
-    "mavstream-burst": Experiment("mavstream:burst", "003 Fig. 6.7: memory in and after bursts"),
+    "mavstream-throughput": Experiment("mavstream:throughput", "003 Figs. 6.3–6.6: variation of the output rate"),
+    "mavstream-burst": Experiment("mavstream:burst", "003 Fig. 6.7: memory during and after bursts"),
     "cqc-a": Experiment("cqc:a", "004 Figs. 3, 4: 21 queries in three classes, workload A"),
     "cqc-b": Experiment("cqc:b", "004 Figs. 3, 5: two critical joins, workload B"),
     "cqc-c": Experiment("cqc:c", "004 Figs. 3, 6: the same with other priorities, workload C"),
     "hmts-decoupling": Experiment("hmts:decoupling", "000 Fig. 6: joins with and without queues before them"),
     "hmts-burst": Experiment("hmts:burst", "000 Figs. 9, 10: a burst before an expensive predicate"),
     "hmts-modes": Experiment("live_hmts:modes", "000 Fig. 7: five selections under DI, GTS and OTS"),
-    "hmts-scale": Experiment("live_hmts:scale", "000 Fig. 8: a thread for each operator, from 1 to 200 queries"),
-    "cqc-a-live": Experiment("live_cqc:a", "004 Fig. 3 in the real network, set A"),
-    "cqc-b-live": Experiment("live_cqc:b", "004 Figs. 4, 5 in the real network, set B"),
-    "cqc-c-live": Experiment("live_cqc:c", "004 Fig. 6 in the real network, set C"),
+    "hmts-scale": Experiment("live_hmts:scale", "000 Fig. 8: DI and one thread per operator, 1 to 200 queries"),
+    "cqc-a-live": Experiment("live_cqc:a", "004 Fig. 3 in the real network, workload A"),
+    "cqc-b-live": Experiment("live_cqc:b", "004 Figs. 4, 5 in the real network, workload B"),
+    "cqc-c-live": Experiment("live_cqc:c", "004 Fig. 6 in the real network, workload C"),
     "mavstream-latency-live": Experiment("live_mavstream:latency", "003 Fig. 6.1 in the real network"),
     "mavstream-memory-live": Experiment("live_mavstream:memory", "003 Fig. 6.2 in the real network"),
     "mavstream-throughput-live": Experiment("live_mavstream:throughput", "003 Figs. 6.3–6.6 in the real network"),
     "mavstream-burst-live": Experiment("live_mavstream:burst", "003 Fig. 6.7 in the real network"),
-    "sim-vs-live": Experiment("live_prediction:prediction", "ours: the simulator beside real operators, three loads"),
-    "hmts-placement": Experiment("hmts:placement", "000 Fig. 11: where Algorithm 1 puts queues in random graphs"),
+    "sim-vs-live": Experiment("live_prediction:prediction", "ours: predicted and real latencies at three loads"),
+    "hmts-placement": Experiment("hmts:placement", "000 Fig. 11: queue placement by Algorithm 1 in random graphs"),
 }
 
 
 class UnknownExperiment(ValueError):
-    """No experiment has that name; the message says which is closest."""
+    """No experiment has this name; the message suggests the closest one."""
 
 
 def known(name: str) -> str:
-    """The name itself; UnknownExperiment with a hint if there is no such experiment."""
+    """Returns the name if there is such an experiment, raises UnknownExperiment with a hint otherwise."""
     if name not in EXPERIMENTS:
         near = get_close_matches(name, EXPERIMENTS, n=1, cutoff=0.4)
-        hint = f"did you mean '{near[0]}'?" if near else "`headgate reproduce --list` names them"
+        hint = f"did you mean '{near[0]}'?" if near else "`headgate reproduce --list` lists them"
         raise UnknownExperiment(f"no experiment is called '{name}'; {hint}")
     return name
 
 
 def run(name: str, seed: int = 1) -> Outcome:
-    """Reruns one experiment."""
+    """Runs one experiment."""
     module, function = EXPERIMENTS[known(name)].function.split(":")
     found: Outcome = getattr(import_module(f"{__name__}.{module}"), function)(seed)
     return found

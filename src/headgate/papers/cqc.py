@@ -1,8 +1,8 @@
-"""The experiments of seed 004 (CQC): 21 queries in three classes under RR, HR and CQC, rerun.
+"""The experiments of 004 (CQC): 21 queries in three classes under RR, HR and CQC.
 
-Workloads, rates and sizes are the paper's (Tables 1 and 2). Its queries and their costs are not given: ours are the
-plans that STREAM, on which AQSIOS is built, makes of a selection, a window aggregate and a two-way window join, with
-costs in fixed proportions, scaled together until the processor is loaded as `LOAD` says.
+Workloads, rates and sizes are the paper's (Tables 1 and 2). It gives neither the queries nor their costs: ours are the
+plans that STREAM, on which AQSIOS is built, generates for a selection, a window aggregate and a two-way window join.
+Costs have fixed proportions and are scaled so that the load of the processor is `LOAD`.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ PERIOD = 1000e-6
 SEEDS = 3
 
 LOAD = 0.99
-# What it takes to go from one operator to another: about 400 cycles of the paper's 1.66 GHz processor.
+# Cost of switching to another operator: about 400 cycles of the paper's 1.66 GHz processor.
 SWITCH = 0.25e-6
-# A frame of the 250 kbit/s radio (004's ref. 14) has at most 127 bytes: five tuples of 20 bytes.
+# A frame of the 250 kbit/s radio (ref. 14 of 004) has at most 127 bytes: five tuples of 20 bytes.
 FRAME = 5
 
-# What a row costs, in proportion: to read, to select, to keep in a window, to aggregate, to join, to write.
+# Relative cost per row: read, select, keep in a window, aggregate, join, write.
 SOURCE, SELECT, WINDOW, AGGREGATE, JOIN, OUTPUT = 4.0, 2.0, 3.0, 6.0, 6.0, 2.0
 SELECTIVITIES = (0.25, 0.40, 0.55, 0.70, 0.85, 1.00)
-# "10 time units": at a microsecond a unit no window would ever hold two tuples, so a unit is a millisecond here.
+# "10 time units": with a unit of a microsecond no window would hold two tuples, so the unit is a millisecond.
 WINDOW_SECONDS = 0.010
 LOCATIONS = 20
 
@@ -52,14 +52,14 @@ SCHEDULERS: Mapping[str, str] = {
     CQC: f"cqc:inner=hr(sources=last),k={PERIOD * 1e6:.0f}us",
     ALONE: "hr:sources=last",
 }
-# A class starves if it gets no result out for this long, while the streams flow (s).
+# A class starves if it has no result for this long while rows arrive (s).
 STARVED = 100 * PERIOD
 PERCENTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.5, 99.9)
 
 
 @dataclass(frozen=True)
 class CqcWorkload:
-    """A part of Table 2: the class of each selection, aggregate and join, and the priorities of the classes."""
+    """A workload of Table 2: the class of each selection, aggregate and join, and the priorities of the classes."""
 
     name: str
     selections: str
@@ -75,27 +75,27 @@ C = CqcWorkload("C", "CCNNNN", "CCCCNNNNN", "HHCCNN", {"H": 6, "C": 3, "N": 1})
 
 @dataclass(frozen=True)
 class ModelNetwork:
-    """The operators of a workload, and how each is modelled."""
+    """The operators of a workload and their models."""
 
     topology: Topology
     models: Mapping[str, Model]
 
     @property
     def load(self) -> float:
-        """Processor seconds that the tuples of one second need."""
+        """Processor seconds needed for the tuples of one second."""
         rates = [0.0] * len(self.topology.operators)
         load = 0.0
         for operator in self.topology.order:
             edges = [self.topology.edges[e] for e in self.topology.inputs[operator]]
-            coming = [RATE if edge.producer is None else rates[edge.producer] for edge in edges]
-            expected = self.models[self.topology.operators[operator]].expected(coming)
-            rates[operator] = sum(coming) * expected.selectivity
-            load += sum(coming) * expected.cost
+            input_rates = [RATE if edge.producer is None else rates[edge.producer] for edge in edges]
+            expected = self.models[self.topology.operators[operator]].expected(input_rates)
+            rates[operator] = sum(input_rates) * expected.selectivity
+            load += sum(input_rates) * expected.cost
         return load
 
 
 def network(workload: CqcWorkload, unit: float, only: str | None = None) -> ModelNetwork:
-    """The plans of a workload's queries (of one class `only`), a unit of cost taking `unit` seconds."""
+    """The plans of a workload's queries (or of class `only`), with `unit` seconds per unit of cost."""
     inputs: dict[str, list[str]] = {}
     models: dict[str, Model] = {}
     queries: dict[str, tuple[str, str]] = {}
@@ -111,7 +111,7 @@ def network(workload: CqcWorkload, unit: float, only: str | None = None) -> Mode
         return add(f"{stream}, window", [read(stream)], OperatorModel(WINDOW * unit))
 
     def selection(query: str, number: int) -> str:
-        # Each class gets selections of low and of high selectivity.
+        # Each class gets selections of low and high selectivity.
         share = SELECTIVITIES[(number % 2) * 3 + number // 2]
         return add(f"{query}, select", [read(query)], OperatorModel(SELECT * unit, share))
 
@@ -138,20 +138,20 @@ def network(workload: CqcWorkload, unit: float, only: str | None = None) -> Mode
 def run(workload: CqcWorkload, scheduler: str, seed: int, tuples: int = TUPLES) -> SimulationResult:
     """One run of a workload under a scheduler."""
     unit = LOAD / network(workload, 1.0).load
-    found = network(workload, unit, "H" if scheduler == ALONE else None)
-    arrivals = {stream: Poisson(RATE, rows=tuples, together=FRAME) for stream in found.topology.streams}
+    modelled = network(workload, unit, "H" if scheduler == ALONE else None)
+    arrivals = {stream: Poisson(RATE, rows=tuples, together=FRAME) for stream in modelled.topology.streams}
     return simulate(
-        found.topology, found.models, arrivals, SCHEDULERS[scheduler], switch=SWITCH, bytes=BYTES, seed=seed
+        modelled.topology, modelled.models, arrivals, SCHEDULERS[scheduler], switch=SWITCH, bytes=BYTES, seed=seed
     )
 
 
 def a(seed: int, seeds: int = SEEDS, tuples: int = TUPLES) -> Outcome:
-    """Workload A: all classes have the same queries."""
+    """Workload A: the same queries in all classes."""
     return _outcome(A, "004 Table 2, Figs. 3 and 4", {"H": 9.4}, seed, seeds, tuples)
 
 
 def b(seed: int, seeds: int = SEEDS, tuples: int = TUPLES) -> Outcome:
-    """Workload B: two important joins, most queries unimportant; priorities 3, 2, 1."""
+    """Workload B: two joins in the highest class, most queries in the lowest; priorities 3, 2, 1."""
     return _outcome(B, "004 Table 2, Figs. 3 and 5", {"H": 19.8, "C": 2.5}, seed, seeds, tuples)
 
 
@@ -165,18 +165,18 @@ def _outcome(
 ) -> Outcome:
     runs = {name: [run(workload, name, s, tuples) for s in range(seed, seed + seeds)] for name in SCHEDULERS}
     latencies = {
-        (name, cls): _together([result.latency(cls=cls) for result in found])
+        (name, cls): _merged([result.latency(cls=cls) for result in found])
         for name, found in runs.items()
         for cls in (("H",) if name == ALONE else workload.priorities)
     }
-    longest = {cls: max(silence(result, cls) for result in runs[CQC]) for cls in workload.priorities}
+    longest = {cls: max(longest_gap(result, cls) for result in runs[CQC]) for cls in workload.priorities}
     means = {place: latency.mean * 1000 for place, latency in latencies.items()}
     gains = {cls: f"class {cls}: HR's response time over CQC's" for cls in workload.priorities}
-    told = " and ".join(f"class {cls} at least {times} times" for cls, times in better.items())
+    speedups = " and ".join(f"class {cls} at least {times} times" for cls, times in better.items())
     return Outcome(
         name=f"cqc-{workload.name.lower()}",
         source=source,
-        claim=f"workload {workload.name}: CQC answers {told} faster than HR, and no class starves",
+        claim=f"workload {workload.name}: CQC answers {speedups} faster than HR, and no class starves",
         paper={**{gains[cls]: times for cls, times in better.items()}, "classes that starve": 0},
         measured={
             **{gains[cls]: means[HR, cls] / means[CQC, cls] for cls in workload.priorities},
@@ -197,17 +197,17 @@ def _outcome(
             for name in SCHEDULERS
             if (name, cls) in latencies
         ],
-        axes=("share of results that come within (%)", "response time (ms)"),
+        axes=("share of results within (%)", "response time (ms)"),
         scales=("linear", "log"),
     )
 
 
-def silence(result: SimulationResult, cls: str) -> float:
-    """The longest time for which a class got no result out while its streams flowed (s)."""
+def longest_gap(result: SimulationResult, cls: str) -> float:
+    """The longest time without a result of the class while its streams deliver rows (s)."""
     times, _ = result.results(cls=cls)
-    last = min(float(moments[-1]) for moments in result.accepted.values())
-    flowing = np.concatenate([[0.0], times[times < last], [last]])
-    return float(np.diff(flowing).max())
+    last = min(float(accepted[-1]) for accepted in result.accepted.values())
+    moments = np.concatenate([[0.0], times[times < last], [last]])
+    return float(np.diff(moments).max())
 
 
 def _at_least(paper: Figures, ours: Figures) -> bool:
@@ -215,7 +215,7 @@ def _at_least(paper: Figures, ours: Figures) -> bool:
     return all(ours[key] >= paper[key] for key in gains) and ours["classes that starve"] == 0
 
 
-def _together(latencies: Sequence[LatencyDistribution]) -> LatencyDistribution:
+def _merged(latencies: Sequence[LatencyDistribution]) -> LatencyDistribution:
     return LatencyDistribution(
         np.concatenate([x.seconds for x in latencies]), np.concatenate([x.rows for x in latencies])
     )
@@ -242,7 +242,7 @@ def _setup(workload: CqcWorkload, seed: int, seeds: int, tuples: int) -> Figures
         "time slices (s)": dict(zip(workload.priorities, slices, strict=True)),
         "load": LOAD,
         "cost of a row (s)": {name: cost * unit for name, cost in costs.items()},
-        "cost of going to another operator (s)": SWITCH,
+        "cost of switching to another operator (s)": SWITCH,
         "selectivities of the selections": list(SELECTIVITIES),
         "window of aggregates and joins (s)": WINDOW_SECONDS,
         "join, share of pairs that match": 1 / LOCATIONS,

@@ -1,4 +1,4 @@
-"""The experiments of seed 000 that are about threads themselves, in the real network: DI, GTS and OTS."""
+"""The experiments of 000 on threads in the real network: DI, GTS and OTS."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SELECTIVITIES = (0.998, 0.996, 0.994, 0.992, 0.990)
 VALUES = 10_000_000
 ELEMENTS = tuple(range(100_000, 1_000_001, 300_000))
 QUERIES = (1, 5, 20, 50, 200)
-# The paper passes on one element at a time; the smaller the batches, the more a queue and a thread weigh, as there.
+# The paper passes elements one at a time; small batches give queues and threads a similar weight.
 BATCH = 500
 SCALE_ELEMENTS = SCALE_BATCH = 50_000
 ROUNDS = 2
-# One queue after the source and one thread; one thread and a queue before each operator; a thread for each.
+# DI: one thread, one queue after the source. GTS: one thread, a queue before each operator. OTS: a thread per operator.
 DI, GTS, OTS = "DI", "GTS", "OTS"
 POLICIES = {DI: "di:sources=queued", GTS: "gts:inner=chain,placement=every", OTS: "ots"}
 
@@ -33,7 +33,7 @@ SCHEMA = Schema.of(("value", BIGINT))
 
 
 def modes(seed: int) -> Outcome:
-    """Fig. 7: the time for five selections by the number of elements."""
+    """Fig. 7: the time of five selections by number of elements."""
     times: dict[str, list[float]] = {name: [] for name in POLICIES}
     for elements in ELEMENTS:
         batches = _batches(elements, BATCH, seed)
@@ -43,7 +43,7 @@ def modes(seed: int) -> Outcome:
     return Outcome(
         name="hmts-modes",
         source="000 §6.4, Fig. 7",
-        claim="without queues between its operators a simple query is at least 40% faster than with a thread for each",
+        claim="a simple query without queues between its operators is at least 40% faster than with a thread for each",
         paper={"OTS's time over DI's": 1.4},
         measured={"OTS's time over DI's": ratio, "GTS's time over DI's": _mean_ratio(times[GTS], times[DI])},
         rule=lambda paper, ours: ours["OTS's time over DI's"] >= paper["OTS's time over DI's"],
@@ -60,22 +60,22 @@ def modes(seed: int) -> Outcome:
 
 
 def scale(seed: int) -> Outcome:
-    """Fig. 8: DI and OTS by the number of queries."""
+    """Fig. 8: DI and OTS by number of queries."""
     batches = _batches(SCALE_ELEMENTS, SCALE_BATCH, seed)
     names = (DI, OTS)
     times: dict[str, list[float]] = {name: [] for name in names}
     for queries in QUERIES:
         for name, seconds in _best(names, queries, batches, ROUNDS if queries < 20 else 1).items():
             times[name].append(seconds)
-    gained = [ots - di for ots, di in zip(times[OTS], times[DI], strict=True)]
+    saved = [ots - di for ots, di in zip(times[OTS], times[DI], strict=True)]
     return Outcome(
         name="hmts-scale",
         source="000 §6.5, Fig. 8",
-        claim="the more queries run, the more DI saves over a thread for each operator",
+        claim="the time that DI saves over a thread per operator grows with the number of queries",
         paper={"DI's advantage grows with each step": True},
         measured={
-            "DI's advantage grows with each step": bool(np.all(np.diff(gained) > 0)),
-            "seconds saved": dict(zip(map(str, QUERIES), gained, strict=True)),
+            "DI's advantage grows with each step": bool(np.all(np.diff(saved) > 0)),
+            "seconds saved": dict(zip(map(str, QUERIES), saved, strict=True)),
             "OTS's time over DI's": {
                 str(q): ots / di for q, ots, di in zip(QUERIES, times[OTS], times[DI], strict=True)
             },
@@ -89,7 +89,7 @@ def scale(seed: int) -> Outcome:
             "elements a batch": SCALE_BATCH,
             "selectivities": list(SELECTIVITIES),
             "queries": list(QUERIES),
-            "threads under OTS": "one for each operator, five a query",
+            "threads under OTS": "one per operator, five per query",
         },
         series=[Series(name, [float(q) for q in QUERIES], found) for name, found in times.items()],
         axes=("queries", "time (s)"),
@@ -97,7 +97,7 @@ def scale(seed: int) -> Outcome:
 
 
 def _best(names: Sequence[str], queries: int, batches: Sequence[pa.RecordBatch], rounds: int) -> dict[str, float]:
-    """The best time of each, in turn, as another process may take the processor at any time."""
+    """The best time of each policy, measured in turn: other processes may use the processors at any time."""
     found = dict.fromkeys(names, inf)
     for _ in range(rounds):
         for name in names:
@@ -118,8 +118,8 @@ def _batches(elements: int, size: int, seed: int) -> list[pa.RecordBatch]:
 
 
 def _run(queries: int, batches: Sequence[pa.RecordBatch], policy: str) -> float:
-    """The time in which a network works off what a source has delivered."""
-    # Hundreds of threads on a few cores wait long for their turn; that is no news here.
+    """The time in which a network drains the queue of its source."""
+    # With hundreds of threads on a few cores long waits are normal.
     network = Network(_graph(queries), policy, limits=Limits(stuck=600.0))
     network.push("source", batches[0].slice(0, 1))
     network.run()
@@ -133,7 +133,7 @@ def _run(queries: int, batches: Sequence[pa.RecordBatch], policy: str) -> float:
 
 
 def _graph(queries: int) -> SharedGraph:
-    """Five selections one after the other, in each query with other constants, so that nothing is shared."""
+    """Five consecutive selections per query, with different constants in each, so that nothing is shared."""
     graph = SharedGraph()
     source = Source(SCHEMA, "source")
     for number in range(queries):

@@ -1,4 +1,4 @@
-"""The query of seed 003 in the real network, with the simulator's prediction beside what came out."""
+"""The query of 003 in the real network, compared with the prediction of the simulator."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from headgate.outcome import Outcome, Series
 from headgate.papers import live_network, mavstream
-from headgate.papers.live_network import Measured
+from headgate.papers.live_network import LiveRun
 from headgate.simulation import Arrivals, Bursts, Poisson
 
 RATES = (150, 500, 900)
 TUPLES, WINDOW = 250, 100
-# Rates are so many times lower, and operators as many times slower: what this machine does besides then matters less.
+# Rates are lower and operators slower by this factor, so that the overhead of the network matters less.
 SCALE = 3.0
 # Two bursts, the second twice as fast.
 PHASES = ((40, 40.0), (80, 400.0), (40, 40.0), (120, 800.0), (40, 40.0))
@@ -22,50 +22,52 @@ WITHIN = 0.25
 QUANTUM = 0.1 * SCALE
 POLICIES = {name: text.replace("quantum=1.0s", f"quantum={QUANTUM:g}s") for name, text in mavstream.POLICIES.items()}
 
-Measure = Callable[[Measured], tuple[float, float]]
+Measure = Callable[[LiveRun], tuple[float, float]]
 
 
 @cache
-def _at(policy: str, rate: int, seed: int) -> Measured:
+def _at(policy: str, rate: int, seed: int) -> LiveRun:
     return _run(policy, Poisson(rate / SCALE, rows=TUPLES), seed)
 
 
 @cache
-def _in_bursts(policy: str, seed: int) -> Measured:
+def _in_bursts(policy: str, seed: int) -> LiveRun:
     return _run(policy, Bursts([(rows, rate / SCALE) for rows, rate in PHASES]), seed)
 
 
-def _run(policy: str, arrivals: Arrivals, seed: int) -> Measured:
+def _run(policy: str, arrivals: Arrivals, seed: int) -> LiveRun:
     models = live_network.slower(mavstream.models(WINDOW), SCALE)
     both = {"a": arrivals, "b": arrivals}
     return live_network.run(mavstream.TOPOLOGY, models, both, POLICIES[policy], seed, mavstream.BYTES)
 
 
 def latency(seed: int) -> Outcome:
-    """Fig. 6.1, live."""
-    return _by_rate("latency", "003 Fig. 6.1", "mean tuple latency (s)", _latency, mavstream.PATH, seed)
+    """Fig. 6.1."""
+    return _by_rate("latency", "003 Fig. 6.1", "mean tuple latency (s)", _mean_latency, mavstream.PATH, seed)
 
 
 def memory(seed: int) -> Outcome:
-    """Fig. 6.2, live."""
+    """Fig. 6.2."""
     return _by_rate(
-        "memory", "003 Fig. 6.2", "memory of the queues, on average (bytes)", _waiting, mavstream.SEGMENT, seed
+        "memory", "003 Fig. 6.2", "memory of the queues, on average (bytes)", _mean_memory, mavstream.SEGMENT, seed
     )
 
 
 def throughput(seed: int) -> Outcome:
-    """Figs. 6.3–6.6, live: how long until half of the results are out, which steadiness is about."""
-    return _by_rate("throughput", "003 Figs. 6.3–6.6", "time until half of the results are out (s)", _half, None, seed)
+    """Figs. 6.3–6.6: the time until half of the results are delivered, as a measure of steadiness."""
+    return _by_rate(
+        "throughput", "003 Figs. 6.3–6.6", "time until half of the results are out (s)", _time_to_half, None, seed
+    )
 
 
 def burst(seed: int) -> Outcome:
-    """Fig. 6.7, live."""
+    """Fig. 6.7."""
     runs = {policy: [_in_bursts(policy, seed)] for policy in POLICIES}
     return _outcome(
         "burst",
         "003 Fig. 6.7",
         "memory of the queues, on average (bytes)",
-        _waiting,
+        _mean_memory,
         mavstream.SEGMENT,
         seed,
         runs,
@@ -85,30 +87,30 @@ def _outcome(
     measure: Measure,
     best: str | None,
     seed: int,
-    runs: dict[str, list[Measured]],
+    runs: dict[str, list[LiveRun]],
     places: Sequence[float],
 ) -> Outcome:
     found = {policy: [measure(run) for run in each] for policy, each in runs.items()}
     off = "prediction off by at most"
     first = f"{best} lowest on average"
     means = {policy: sum(m for m, _ in each) for policy, each in found.items()}
-    asked: dict[str, object] = {off: WITHIN}
+    expected: dict[str, object] = {off: WITHIN}
     measured: dict[str, object] = {
         off: max(abs(p / m - 1) for each in found.values() for m, p in each),
         f"{what}: measured, foretold": {policy: [list(pair) for pair in each] for policy, each in found.items()},
         "time taken over the time of the models": {policy: [run.cost for run in each] for policy, each in runs.items()},
     }
     if best is not None:
-        asked[first] = True
+        expected[first] = True
         measured[first] = min(means, key=lambda policy: means[policy]) == best
     return Outcome(
         name=f"mavstream-{name}-live",
         source=source,
-        claim=f"in the real network, {what} of each policy is what the simulator foretells, within 25%",
-        paper=asked,
+        claim=f"in the real network, the simulator predicts the {what} of each policy within 25%",
+        paper=expected,
         measured=measured,
-        rule=lambda wanted, ours: (
-            ours[off] <= wanted[off] and all(ours[key] == wanted[key] for key in wanted if key != off)
+        rule=lambda paper, measured: (
+            measured[off] <= paper[off] and all(measured[key] == paper[key] for key in paper if key != off)
         ),
         setup={
             "seed": seed,
@@ -119,8 +121,7 @@ def _outcome(
             "tuples a stream": TUPLES if len(places) > 1 else sum(rows for rows, _ in PHASES),
             "window (tuples)": WINDOW,
             "policies": POLICIES,
-            "work": "operators let the time pass that a row costs; queues, scheduler and grant loop are real",
-            "time": "of the thread's processor, set forward by that work and where there is nothing to do",
+            **live_network.SETUP,
         },
         series=_series(places, found),
         axes=(
@@ -133,8 +134,8 @@ def _outcome(
 
 
 def _series(places: Sequence[float], found: Mapping[str, Sequence[tuple[float, float]]]) -> list[Series]:
-    """What was measured and what was foretold: over the rates, or over the policies where there is but one course."""
-    sides = list(enumerate(("measured", "foretold")))
+    """LiveRun and predicted values, over the rates, or over the policies if there is only one arrival process."""
+    sides = list(enumerate(("measured", "predicted")))
     if len(places) == 1:
         numbers = [float(number) for number in range(1, len(found) + 1)]
         return [Series(label, numbers, [each[0][side] for each in found.values()]) for side, label in sides]
@@ -145,19 +146,19 @@ def _series(places: Sequence[float], found: Mapping[str, Sequence[tuple[float, f
     ]
 
 
-def _latency(run: Measured) -> tuple[float, float]:
+def _mean_latency(run: LiveRun) -> tuple[float, float]:
     (cls,) = run.latency
     return run.latency[cls].mean, run.predicted[cls].mean
 
 
-def _waiting(run: Measured) -> tuple[float, float]:
+def _mean_memory(run: LiveRun) -> tuple[float, float]:
     moments = np.array([level.moment for level in run.levels])
-    size = np.array([level.waiting for level in run.levels])
-    # A grant takes its rows one after the other: on the way, about half of them still wait.
+    size = np.array([level.queued_bytes for level in run.levels])
+    # A grant takes its rows one by one: on average half of them are still queued during it.
     return float((np.diff(moments) * (size[:-1] + size[1:]) / 2).sum() / moments[-1]), run.simulated.mean_bytes
 
 
-def _half(run: Measured) -> tuple[float, float]:
+def _time_to_half(run: LiveRun) -> tuple[float, float]:
     half = run.levels[-1].results / 2
     live = next(level.moment for level in run.levels if level.results >= half)
     times, made = run.simulated.results()

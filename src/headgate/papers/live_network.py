@@ -1,11 +1,11 @@
-"""The papers' modelled queries in the real network: rows are Arrow rows, work is time that passes.
+"""Runs the papers' modelled queries in the real network: rows are Arrow rows, work is simulated by advancing the clock.
 
-An operator takes each row for as long as its model says, and what the model yields goes on. So the queues, the
-scheduler, the grant loop and the statistics are the real ones, and load does not depend on how fast this machine is.
-What the network itself takes is made up for by the next row, as long as it is less than the work.
+An operator spends on each row the time that its model states and passes on the results that the model yields. Queues,
+scheduler, grant loop and statistics are the real ones, and the load does not depend on the speed of the machine. The
+overhead of the network itself is deducted from the work that follows, as long as there is enough of it.
 
-Time is that of this thread's processor, set forward by the work of the models and where there is nothing to do: what
-else runs on the machine does not count.
+Time is the processor time of this thread, advanced by the work of the models and by idle times: other load on the
+machine does not count.
 """
 
 from __future__ import annotations
@@ -45,15 +45,21 @@ from headgate.simulation import (
     SimulationResult,
     simulate,
 )
-from headgate.simulation.known import known_statistics, row_bytes
+from headgate.simulation.known_statistics import known_statistics, row_sizes
 
 SCHEMA = Schema.of(("at", DOUBLE))
-"""A row is the moment at which it arrived, in seconds since the start."""
+"""A row holds its arrival time, in seconds since the start."""
+
+SETUP = {
+    "work": "operators advance the clock by the cost of a row; queues, scheduler and grant loop are real",
+    "time": "processor time of the thread, advanced by that work and by idle times",
+}
+"""The part of an experiment's setup that all runs in the real network share."""
 
 
 @dataclass(frozen=True, eq=False)
-class Modelled(Operator):
-    """An operator of which only the name, the kind and the inputs are known."""
+class ModelledOperator(Operator):
+    """A graph node with only a name, a kind and inputs; its model does the work."""
 
     name: str
     sort: str
@@ -73,68 +79,68 @@ class Modelled(Operator):
 
 
 class Clock:
-    """The time that this thread has had a processor, and what was skipped because it had only to pass."""
+    """Processor time of this thread, plus the time by which the clock was advanced."""
 
     def __init__(self) -> None:
-        self._skipped = 0.0
+        self._advanced = 0.0
 
     def __call__(self) -> float:
-        return time.thread_time() + self._skipped
+        return time.thread_time() + self._advanced
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """What is done meanwhile takes no time."""
+        """The clock stands still inside this context."""
         began = time.thread_time()
         yield
-        self._skipped -= time.thread_time() - began
+        self._advanced -= time.thread_time() - began
 
-    def forward(self, moment: float) -> None:
-        """Nothing happens before a moment that has not come yet."""
-        self._skipped += max(0.0, moment - self())
+    def advance_to(self, moment: float) -> None:
+        """Advances the clock to a moment, unless it has passed."""
+        self._advanced += max(0.0, moment - self())
 
 
 class Processor:
-    """One processor: work keeps it busy, and what came too late is made up for."""
+    """A processor that executes modelled work; delays caused by the network are made up for in later work."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.start = self._free = 0.0
-        self.worked = self.rested = 0.0
+        self.busy = self.idle = 0.0
 
     def begin(self, now: float) -> None:
-        """Time counts from now."""
+        """Sets the start of the run."""
         self.start = self._free = now
 
     def work(self, seconds: float, since: float) -> None:
-        """Passes the time of work that could begin when the processor was free and its rows were there."""
+        """Executes work that can begin once the processor is free and its rows have arrived (`since`)."""
         self._free = max(self._free, self.start + since) + seconds
-        self.worked += seconds
-        self._clock.forward(self._free)
+        self.busy += seconds
+        self._clock.advance_to(self._free)
 
-    def rest(self, until: float) -> None:
-        """There is nothing to do before a moment."""
-        self.rested += max(0.0, self.start + until - self._clock())
-        self._clock.forward(self.start + until)
+    def wait(self, until: float) -> None:
+        """Idles until a moment."""
+        self.idle += max(0.0, self.start + until - self._clock())
+        self._clock.advance_to(self.start + until)
 
     @property
     def cost(self) -> float:
-        """How much longer everything has taken than the work alone.
+        """Time taken in total as a multiple of the work alone.
 
-        All together: as one grant makes up for what another took too long, each alone tells little.
+        Only the total is meaningful, since a grant makes up for the overhead of earlier ones.
         """
-        return (self._clock() - self.start - self.rested) / self.worked
+        return (self._clock() - self.start - self.idle) / self.busy
 
 
 def padded(moments: npt.NDArray[np.float64], size: float) -> pa.RecordBatch:
-    """Rows of so many bytes, as policies that look at memory see them."""
+    """Rows padded to `size` bytes, for policies that consider memory."""
     width = max(int(size) - 8, 1)
-    filling = pa.py_buffer(bytes(width * len(moments)))
-    padding = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(moments), [None, filling])
+    zeros = pa.py_buffer(bytes(width * len(moments)))
+    padding = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(moments), [None, zeros])
     return pa.RecordBatch.from_arrays([pa.array(moments), padding], names=["at", "padding"])
 
 
 class LiveModel(Stateless):
-    """A model at work on real batches: the same costs and results per row as in the simulator's whole tuples."""
+    """Applies a model to real batches, with the costs and results per row of the simulator's "whole" tuples."""
 
     def __init__(self, model: Model, processor: Processor, size: float) -> None:
         self._size = size
@@ -167,16 +173,19 @@ class LiveModel(Stateless):
 
 
 class Level(NamedTuple):
-    """A moment of a run: the bytes that wait, and the results so far."""
+    """The state at a moment of a run: bytes in the queues, and number of results."""
 
     moment: float
-    waiting: float
+    queued_bytes: float
     results: float
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What one live run gave, and what the simulator says of the same arrivals with the costs that were measured."""
+class LiveRun:
+    """One run in the real network, and its simulation with the same arrivals and the measured costs.
+
+    `cost` is the time taken as a multiple of the models' work; latencies are by class.
+    """
 
     latency: Mapping[str, LatencyDistribution]
     predicted: Mapping[str, LatencyDistribution]
@@ -185,29 +194,29 @@ class Measured:
     simulated: SimulationResult
 
     def errors(self) -> dict[str, float]:
-        """By how much the prediction of each class's mean latency is off, as a share of what was measured."""
-        return {cls: abs(self.predicted[cls].mean / found.mean - 1) for cls, found in self.latency.items()}
+        """Relative error of the predicted mean latency of each class."""
+        return {cls: abs(self.predicted[cls].mean / live.mean - 1) for cls, live in self.latency.items()}
 
 
-def slower(models: Mapping[str, Model], times: float, *, windows: bool = True) -> dict[str, Model]:
-    """The same operators, each so many times slower: with rates as many times lower the load stays the same.
+def slower(models: Mapping[str, Model], factor: float, *, windows: bool = True) -> dict[str, Model]:
+    """The same operators, slower by a factor; with rates lower by that factor the load stays the same.
 
-    With `windows` those of time are as many times longer, so that as many rows are in them.
+    With `windows`, time windows are longer by the factor, so that they hold the same number of rows.
     """
-    return {name: _slower(model, times, windows) for name, model in models.items()}
+    return {name: _slower(model, factor, windows) for name, model in models.items()}
 
 
-def _slower(model: Model, times: float, windows: bool) -> Model:
+def _slower(model: Model, factor: float, windows: bool) -> Model:
     if isinstance(model, OperatorModel) and isinstance(model.cost, int | float):
-        return replace(model, cost=model.cost * times)
+        return replace(model, cost=model.cost * factor)
     if isinstance(model, JoinModel) and isinstance(model.cost, int | float):
-        window = model.window * times if windows and model.window is not None else model.window
+        window = model.window * factor if windows and model.window is not None else model.window
         return replace(
             model,
-            cost=model.cost * times,
-            probe=model.probe * times,
-            match=model.match * times,
-            expire=model.expire * times,
+            cost=model.cost * factor,
+            probe=model.probe * factor,
+            match=model.match * factor,
+            expire=model.expire * factor,
             window=window,
         )
     raise TypeError(f"{type(model).__name__} cannot be made slower; use operators of fixed cost and joins")
@@ -220,22 +229,22 @@ def run(
     policy: str,
     seed: int,
     size: float = 100.0,
-) -> Measured:
-    """Runs the models live, one processor, and simulates the same."""
+) -> LiveRun:
+    """Runs the models in the real network with one thread, and simulates the same run."""
     moments = {name: list(a.times(Random(f"{seed}/{name}"))) for name, a in arrivals.items()}
     recorded = {name: RecordedArrivals(times) for name, times in moments.items()}
-    sizes, made = row_bytes(topology, models, size)
+    sizes, made = row_sizes(topology, models, size)
     known = known_statistics(topology, models, recorded, sizes, made, 10.0)
     clock = Clock()
     processor = Processor(clock)
     nodes, graph = _graph(topology)
 
     def make(node: Operator, settings: Settings) -> LiveOperator:
-        if not isinstance(node, Modelled):
+        if not isinstance(node, ModelledOperator):
             return LiveSource()
         return LiveModel(models[node.name], processor, made[topology.id(node.name)])
 
-    # A grant ends when the policy says so, not before.
+    # Only the policy limits a grant.
     network = Network(graph, policy, limits=Limits(grant=1e9), clock=clock, make=make)
     network.expect({key_of(node): _expected(known, topology, name) for name, node in nodes.items()})
     processor.begin(clock())
@@ -245,7 +254,7 @@ def run(
     corrected = slower(models, cost, windows=False)
     result = simulate(topology, corrected, recorded, policy, bytes=size, seed=seed)
     predicted = {cls.name: result.latency(cls=cls.name) for cls in topology.classes}
-    return Measured(latency, predicted, cost, levels, result)
+    return LiveRun(latency, predicted, cost, levels, result)
 
 
 def _graph(topology: Topology) -> tuple[dict[str, Operator], SharedGraph]:
@@ -258,7 +267,7 @@ def _graph(topology: Topology) -> tuple[dict[str, Operator], SharedGraph]:
             for edge in edges
         )
         name = topology.operators[operator]
-        nodes[name] = Modelled(SCHEMA, name, topology.kinds[operator], inputs)
+        nodes[name] = ModelledOperator(SCHEMA, name, topology.kinds[operator], inputs)
     graph = SharedGraph()
     for query in topology.queries:
         cls = QueryClass(query.cls.name, int(query.cls.priority))
@@ -274,24 +283,24 @@ def _expected(known: Statistics, topology: Topology, name: str) -> tuple[float, 
 def _feed(
     network: Network, processor: Processor, clock: Clock, moments: Mapping[str, Sequence[float]], size: float
 ) -> list[Level]:
-    """Pushes each row when its time has come, and runs one grant after the other; gives the levels on the way."""
-    coming = [(times[0], name, 0) for name, times in moments.items() if times]
-    heapify(coming)
+    """Pushes each row at its arrival time and runs grants in between; returns the levels before each grant."""
+    upcoming = [(times[0], name, 0) for name, times in moments.items() if times]
+    heapify(upcoming)
     levels: list[Level] = []
     outboxes = list(network.outboxes.values())
     while True:
         now = clock() - processor.start
-        while coming and coming[0][0] <= now:
-            moment, name, place = heappop(coming)
+        while upcoming and upcoming[0][0] <= now:
+            moment, name, place = heappop(upcoming)
             rows = padded(np.array([moment]), size)
             network.push(name, rows, processor.start + moment, advance=False)
             if place + 1 < len(moments[name]):
-                heappush(coming, (moments[name][place + 1], name, place + 1))
+                heappush(upcoming, (moments[name][place + 1], name, place + 1))
         levels.append(Level(now, float(network.queued_bytes), float(sum(outbox.rows for outbox in outboxes))))
         if not network.step():
-            if not coming:
+            if not upcoming:
                 return levels
-            processor.rest(coming[0][0])
+            processor.wait(upcoming[0][0])
 
 
 def _latency(network: Network, topology: Topology) -> dict[str, LatencyDistribution]:

@@ -1,7 +1,7 @@
-"""The experiments of seed 003 (MavStream): path capacity, segment and simplified segment, rerun.
+"""The experiments of 003 (MavStream): path capacity, segment and simplified segment.
 
-The thesis runs "a single query with six operators" and two operator paths, and names neither the operators nor
-their costs. Ours is the smallest such query: two selections, two projections, a windowed join and a projection.
+The thesis runs "a single query with six operators" and two operator paths, without naming the operators or their
+costs. Ours is the smallest such query: two selections, two projections, a windowed join and a projection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PATH, SIMPLIFIED, SEGMENT, ROUND_ROBIN = "path capacity", "simplified segment", 
 RATES = tuple(range(100, 1000, 100))
 SEEDS = 5
 
-# The thesis gives every operator one quantum "taken from the configuration file" and does not say which.
+# The thesis gives every operator one quantum "taken from the configuration file" without stating its length.
 QUANTUM = 1.0
 GAMMA = 0.75
 POLICIES: Mapping[str, str] = {
@@ -55,7 +55,7 @@ TOPOLOGY = Topology.of(
 
 
 def models(window: int) -> dict[str, Model]:
-    """The six operators; the join is nested loops over windows of `window` tuples of each stream."""
+    """The six operators; the join runs nested loops over windows of `window` tuples of each stream."""
     select, project = OperatorModel(COST, SELECTIVITY), OperatorModel(COST, 1.0, PROJECTED)
     kept = int(window * SELECTIVITY)
     join = JoinModel(JOIN_COST, MATCH, rows=kept, probe=PROBE, tumbling=True, bytes_out=JOINED)
@@ -70,13 +70,13 @@ def models(window: int) -> dict[str, Model]:
 
 
 def run(policy: str, arrivals: Arrivals, window: int, seed: int) -> SimulationResult:
-    """One run of the query with both streams fed alike (each with its own random numbers)."""
+    """One run of the query with the same arrival process on both streams (with separate random numbers)."""
     return simulate(TOPOLOGY, models(window), {"a": arrivals, "b": arrivals}, POLICIES[policy], bytes=BYTES, seed=seed)
 
 
 @cache
 def _at_rate(policy: str, rate: int, seed: int) -> tuple[float, float, float]:
-    """Mean latency (s), highest memory of those sampled each second (bytes), deviation of results per second."""
+    """Mean latency (s), peak memory sampled every second (bytes), standard deviation of results per second."""
     result = run(policy, Poisson(rate, rows=1000 * 5), 1000, seed)
     return result.latency().mean, float(result.queue_series()[2].max()), float(result.throughput(1.0).std())
 
@@ -98,7 +98,7 @@ def _setup(seed: int, seeds: int, window: int, windows: int, **more: Any) -> Fig
         "query": "select → project on streams a and b, join, project",
         "policies": dict(POLICIES),
         "cost of a row (s)": {"select and project": COST, "join": JOIN_COST},
-        "join, more for each row in the opposite window (s)": PROBE,
+        "join, additional cost per row in the opposite window (s)": PROBE,
         "selectivity of select": SELECTIVITY,
         "join, share of pairs that match": MATCH,
         "bytes of a row": {"stream": BYTES, "projected": PROJECTED, "joined": JOINED},
@@ -109,7 +109,7 @@ def _setup(seed: int, seeds: int, window: int, windows: int, **more: Any) -> Fig
     }
 
 
-def _as_in_the_paper(paper: Figures, ours: Figures) -> bool:
+def _same(paper: Figures, ours: Figures) -> bool:
     return all(ours[key] == paper[key] for key in paper)
 
 
@@ -154,7 +154,7 @@ def memory(seed: int, seeds: int = SEEDS, rates: Sequence[int] = RATES) -> Outco
             order: means[SEGMENT] * (1 + TIE) < means[SIMPLIFIED] < means[PATH] * (1 - TIE),
             "mean of the peaks (kB)": {policy: mean / 1000 for policy, mean in means.items()},
         },
-        rule=_as_in_the_paper,
+        rule=_same,
         setup=_setup(seed, seeds, 1000, 5, **{"rates (tuples/s a stream)": list(rates), "equal within": TIE}),
         series=[Series(policy, list(rates), (found[policy] / 1000).tolist()) for policy in POLICIES],
         axes=("data rate (tuples/s on each stream)", "peak memory of the queues (kB)"),
@@ -169,14 +169,14 @@ DEVIATIONS: Mapping[int, Mapping[str, float]] = {
 
 
 def throughput(seed: int, seeds: int = SEEDS) -> Outcome:
-    """Figs. 6.3–6.6: how steady the output is."""
+    """Figs. 6.3–6.6: variation of the output rate."""
     rates = list(DEVIATIONS)
     found = _by_rate(2, rates, seed, seeds)
 
     def rising(paper: Figures, ours: Figures) -> bool:
         return all(list(row.values()) == sorted(set(row.values())) for row in ours.values())
 
-    # Figs. 6.3–6.5 leave simplified segment out "for improved legibility"; so do we.
+    # As Figs. 6.3–6.5 do "for improved legibility", the plot omits simplified segment.
     shown = [policy for policy in POLICIES if policy != SIMPLIFIED]
     curves = {(rate, p): run(p, Poisson(rate, rows=5000), 1000, seed).throughput(1.0) for rate in rates for p in shown}
     return Outcome(
@@ -206,7 +206,7 @@ SPANS: Mapping[str, tuple[int, int]] = {
 
 
 def burst(seed: int, seeds: int = SEEDS) -> Outcome:
-    """Fig. 6.7: memory over time, with two bursts of double rate."""
+    """Fig. 6.7: memory over time, with two bursts at twice the rate."""
     shown = (PATH, SIMPLIFIED, SEGMENT)
     curves = {policy: _memory_curve(policy, range(seed, seed + seeds)) for policy in shown}
 
@@ -217,13 +217,13 @@ def burst(seed: int, seeds: int = SEEDS) -> Outcome:
     return Outcome(
         name="mavstream-burst",
         source="003 §6.5, Fig. 6.7",
-        claim="in and after bursts segment uses the least memory",
+        claim="during and after bursts segment uses the least memory",
         paper={f"lowest {span}": SEGMENT for span in SPANS},
         measured={
             **{f"lowest {span}": min(row, key=row.__getitem__) for span, row in means.items()},
             **{f"mean memory {span} (kB)": row for span, row in means.items()},
         },
-        rule=_as_in_the_paper,
+        rule=_same,
         setup=_setup(seed, seeds, 2000, 10, **{"phases (tuples, tuples/s a stream)": [list(p) for p in PHASES]}),
         series=[Series(policy, list(range(len(curve))), curve.tolist()) for policy, curve in curves.items()],
         axes=("time (s); bursts from 150 to 200 s and from 300 to 350 s", "memory of the queues (kB)"),
@@ -231,7 +231,7 @@ def burst(seed: int, seeds: int = SEEDS) -> Outcome:
 
 
 def _memory_curve(policy: str, seeds: range) -> Floats:
-    """Memory at each second (kB), averaged over the seeds; a run that is over holds nothing."""
+    """Memory at each second (kB), averaged over the seeds; zero after the end of a run."""
     runs = [run(policy, Bursts(PHASES, poisson=True), 2000, s).queue_series()[2] for s in seeds]
     length = max(SPANS["after that"][1], *map(len, runs))
     mean: Floats = np.mean([np.pad(curve, (0, length - len(curve))) for curve in runs], axis=0)

@@ -1,4 +1,4 @@
-"""Draws an outcome's series as a figure that a reader of the paper recognizes."""
+"""Plots the series of an outcome in the form of the paper's figure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from textwrap import fill
 from headgate.outcome import Outcome, Series
 
 FEW = 25
-# Distinguishable by colour-blind readers (Okabe and Ito), the last two for more than eight curves.
+# Distinguishable by colour-blind readers (Okabe and Ito); the last two are for more than eight curves.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A800", "#7F7F7F", "#8C564B")
 MARKERS = "osD^vPX*<>"
-# Dashes let two curves that coincide both be seen.
+# Different dashes keep coinciding curves visible.
 STYLES = ("-", (0, (5, 2)), "-.")
 
 
 def draw(outcome: Outcome, folder: Path) -> Path | None:
-    """Writes `<name>.png` into the folder and gives its path; None if the outcome has nothing to draw."""
+    """Writes `<name>.png` into the folder and returns its path; None if the outcome has no series."""
     if not outcome.series:
         return None
-    # The object interface and not pyplot: no display, no global state, safe in any process.
+    # The object interface instead of pyplot needs no display and has no global state.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -33,7 +33,7 @@ def draw(outcome: Outcome, folder: Path) -> Path | None:
         axes.set_xscale(outcome.scales[0])
         axes.set_yscale(outcome.scales[1])
         values = [y for s in outcome.series if s.panel == panel for y in s.y]
-        # From zero, unless the curves would be squeezed into the upper half.
+        # From zero, unless all curves lie in the upper half.
         if outcome.scales[1] == "linear" and 0 <= min(values) < max(values) / 2:
             axes.set_ylim(bottom=0)
         axes.set_xlabel(outcome.axes[0])

@@ -1,4 +1,4 @@
-"""The same scheduling code in virtual time, over modelled operators."""
+"""Runs the scheduling code in virtual time, over models of operators instead of data."""
 
 from headgate.simulation.arrivals import (
     Arrivals,

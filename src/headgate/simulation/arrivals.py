@@ -1,4 +1,4 @@
-"""When rows arrive on a stream: Poisson, with a changing mean, in bursts, at a constant rate, or recorded."""
+"""Arrival processes: Poisson, Poisson with a changing mean, bursts, constant rate, recorded."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from headgate.scheduling.errors import ModelError
 
 
 class Arrivals(Protocol):
-    """A process of arrivals. `times` yields the arrival time of each row, never falling."""
+    """An arrival process. `times` yields the arrival time of each row in non-decreasing order."""
 
     @property
     def rate(self) -> float:
-        """The mean rate (rows/s), for policies that start from known statistics."""
+        """Mean rate (rows/s), used where statistics are known in advance."""
         ...
 
     def times(self, random: Random) -> Iterator[float]: ...
@@ -31,7 +31,7 @@ def _check(rate: float, rows: float, what: str) -> None:
 
 @dataclass(frozen=True)
 class Constant:
-    """A row every 1/rate seconds; the first after one interval."""
+    """One row every 1/rate seconds; the first after one interval."""
 
     rate: float
     rows: float = inf
@@ -52,7 +52,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Poisson:
-    """Exponential times between rows, or between groups of rows that come `together` (in one frame of a network)."""
+    """Exponential times between groups of `together` rows (by default 1; more: one network frame each)."""
 
     rate: float
     rows: float = inf
@@ -62,7 +62,7 @@ class Poisson:
     def __post_init__(self) -> None:
         _check(self.rate, self.rows, "a Poisson arrival process")
         if self.together < 1:
-            raise ModelError(f"{self.together} rows come together; give at least one")
+            raise ModelError(f"{self.together} rows arrive together; give at least one")
 
     def times(self, random: Random) -> Iterator[float]:
         moment, number = 0.0, 0
@@ -79,7 +79,7 @@ class Poisson:
 class ChangingPoisson:
     """Poisson with a mean that changes every `every` seconds (002 §4.1).
 
-    The rates are taken in turn, or drawn anew each time between the least and the greatest if `draw`.
+    The rates are used in turn; with `draw`, each mean is drawn uniformly between the lowest and the highest.
     """
 
     rates: Sequence[float]
@@ -109,7 +109,7 @@ class ChangingPoisson:
             rate = random.uniform(low, high) if self.draw else self.rates[number % len(self.rates)]
             number += 1
             moment = start
-            # The process has no memory: it may start anew at each change of the mean.
+            # A Poisson process is memoryless, so it can restart at each change of the mean.
             while (moment := moment + random.expovariate(rate)) < start + self.every:
                 if moment > self.until:
                     return
@@ -118,7 +118,7 @@ class ChangingPoisson:
 
 @dataclass(frozen=True)
 class Bursts:
-    """Phases one after another, each of (rows, rate) rows at a constant or Poisson rate (000 §6.6, 003 §6.5)."""
+    """Consecutive phases of (rows, rate), at a constant or Poisson rate (000 §6.6, 003 §6.5)."""
 
     phases: Sequence[tuple[float, float]]
     poisson: bool = False
@@ -143,13 +143,13 @@ class Bursts:
 
 @dataclass(frozen=True)
 class RecordedArrivals:
-    """Arrival times of recorded rows (a time may repeat: rows that come together)."""
+    """Recorded arrival times. Equal times are allowed: rows that arrive together."""
 
     moments: Sequence[float]
 
     def __post_init__(self) -> None:
         if any(later < earlier for earlier, later in zip(self.moments, self.moments[1:], strict=False)):
-            raise ModelError("recorded arrival times fall; sort them")
+            raise ModelError("recorded arrival times decrease; sort them")
         if self.moments and self.moments[0] < 0:
             raise ModelError(f"recorded arrival time {self.moments[0]} is negative")
 
@@ -164,5 +164,5 @@ class RecordedArrivals:
 
 
 def backlog(rows: int) -> RecordedArrivals:
-    """`rows` rows that wait already at time zero."""
+    """`rows` rows that are queued at time zero."""
     return RecordedArrivals((0.0,) * rows)

@@ -1,4 +1,4 @@
-"""What a modelled operator's rows cost: fixed, normally distributed, or recorded."""
+"""Processing costs per row of a modelled operator: fixed, normally distributed, or recorded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headgate.scheduling.errors import ModelError
 
 
 class Cost(Protocol):
-    """Seconds that one row needs. `draw` returns a function that gives the next row's cost."""
+    """Seconds of processing per row. `drawer` returns a function that gives the next row's cost."""
 
     @property
     def mean(self) -> float: ...
@@ -44,9 +44,9 @@ class FixedCost:
 
 @dataclass(frozen=True)
 class NormalCost:
-    """Normally distributed, with a share of outliers from another normal distribution (001 §6).
+    """Normally distributed, with a share of outliers from a second normal distribution (001 §6).
 
-    Draws below a hundredth of the mean are raised to it: time does not run backwards.
+    Costs are at least a hundredth of the mean: none is zero or negative.
     """
 
     average: float
@@ -76,7 +76,7 @@ class NormalCost:
 
 @dataclass(frozen=True)
 class RecordedCosts:
-    """The costs of recorded rows, in their order, again from the start when they end."""
+    """Recorded costs, in order; after the last one the sequence repeats."""
 
     seconds: Sequence[float]
 

@@ -21,7 +21,7 @@ from headgate.scheduling.topology import Topology
 from headgate.scheduling.view import Foreseen, View
 from headgate.simulation.arrivals import Arrivals
 from headgate.simulation.execution import Execution, Observer, Outbox
-from headgate.simulation.known import known_statistics, row_bytes
+from headgate.simulation.known_statistics import known_statistics, row_sizes
 from headgate.simulation.models import Model
 from headgate.simulation.recorder import FOLD, Levels
 from headgate.simulation.result import SimulationResult
@@ -80,7 +80,7 @@ class Simulation:
         self._running_models = [
             m.start(Random(f"{seed}/{n}")) for m, n in zip(self._models, topology.operators, strict=True)
         ]
-        self._edge_bytes, self._bytes_out = row_bytes(topology, operators, bytes)
+        self._edge_bytes, self._bytes_out = row_sizes(topology, operators, bytes)
         stats = known_statistics(topology, operators, arrivals, self._edge_bytes, self._bytes_out, half_life)
         self.view = View.of(topology, stats)
         self.view.oracle = self

@@ -1,4 +1,4 @@
-"""Modelled operators: what a row costs and what becomes of it, without any data."""
+"""Models of operators: cost and number of results of each row, without any data."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from headgate.simulation.costs import Cost, cost
 
 @dataclass(frozen=True)
 class Expected:
-    """What a model does to one row on average, at given input rates."""
+    """Mean cost and selectivity per row at given input rates."""
 
     cost: float
     selectivity: float
 
 
 class Model:
-    """A modelled operator. `start` makes the state of one run."""
+    """A model of an operator. `start` creates its state for one run."""
 
     bytes_out: float | None
 
     def expected(self, rates: Sequence[float]) -> Expected:
-        """Cost and selectivity per row when the inputs (by port) have these rates."""
+        """Cost and selectivity per row at these input rates (by port)."""
         raise NotImplementedError
 
     def start(self, random: Random) -> ModelState:
@@ -33,9 +33,9 @@ class Model:
 
 
 class ModelState:
-    """The live state of a modelled operator.
+    """The state of a modelled operator during a run.
 
-    `seconds` is the fixed cost of a row, or None if `draw` gives each row's own. `selectivity` is the fixed
+    `seconds` is the fixed cost per row, or None if `draw` gives the cost of each row. `selectivity` is the fixed
     number of results per row, or None if `take` computes cost and results from the operator's state.
     """
 
@@ -43,7 +43,7 @@ class ModelState:
     selectivity: float | None = None
 
     def cost_of(self, given: float | Cost, random: Random) -> None:
-        """Sets what a row costs before any state is looked at."""
+        """Sets the part of the cost that does not depend on the state."""
         self.seconds = float(given) if isinstance(given, int | float) else None
         self.draw = cost(given).drawer(random)  # type: ignore[method-assign]
 
@@ -52,7 +52,7 @@ class ModelState:
         raise NotImplementedError
 
     def take(self, port: int, arrival: float, rows: float) -> tuple[float, float]:
-        """Cost (s, in addition to the drawn cost) and results of a row."""
+        """Additional cost (s, on top of the drawn cost) and number of results of a row."""
         raise NotImplementedError
 
 
@@ -65,9 +65,9 @@ def _check(name: str, selectivity: float, bytes_out: float | None) -> None:
 
 @dataclass(frozen=True)
 class OperatorModel(Model):
-    """A stateless operator: `cost` per row (a number: fixed), `selectivity` results per row.
+    """A stateless operator: `cost` per row (a number is a fixed cost), `selectivity` results per row.
 
-    `bytes_out` is the size of a result; by default that of the operator's first input.
+    `bytes_out` is the size of a result; the default is the row size of the first input.
     """
 
     cost: float | Cost
@@ -95,13 +95,14 @@ class _Stateless(ModelState):
 class JoinModel(Model):
     """A symmetric window join of two inputs.
 
-    A row costs `cost` plus `probe` for each row in the opposite window (nested loops) plus `match` for each
-    result (hash join: probe = 0) plus `expire` for each row that has left the opposite window since the last one,
-    and yields `selectivity` × rows in the opposite window. The window is
-    `window` seconds (rows meet that arrived within it of each other, whichever is processed first), or the newest
-    `rows` rows. `tumbling`: windows do not slide but follow one another (of `window` seconds, or of `rows` rows a
-    side), and rows meet only those of the same window; so the number of results is the same whichever side is
-    processed first.
+    A row costs `cost`, plus `probe` for each row in the opposite window (nested loops; 0 for a hash join), plus
+    `match` for each result, plus `expire` for each row that has left the opposite window since the previous row.
+    It yields `selectivity` × the rows in the opposite window.
+
+    A window spans `window` seconds (rows match if they arrived within that time of each other, in whatever order
+    they are processed) or the newest `rows` rows. `tumbling` windows (of `window` seconds, or of `rows` rows on each
+    side) do not overlap, and rows match only within the same window; the number of results does then not depend on
+    the order of processing.
     """
 
     cost: float | Cost
@@ -124,7 +125,7 @@ class JoinModel(Model):
         if self.probe < 0 or self.match < 0 or self.expire < 0:
             raise ModelError("a join's cost per probe, per match and per expired row must not be negative")
         if self.expire and (self.window is None or self.tumbling):
-            raise ModelError("only a sliding window of time has rows that expire; give the join no cost for them")
+            raise ModelError("rows expire only from a sliding time window; give this join no cost per expired row")
 
     def expected(self, rates: Sequence[float]) -> Expected:
         left, right = rates[0], rates[1]
@@ -136,21 +137,21 @@ class JoinModel(Model):
         else:
             opposite = 0.0
         if self.tumbling:
-            # Of two rows the later finds the earlier: on average half of the window has come.
+            # The later of two rows finds the earlier one: on average half of the window has been processed.
             opposite /= 2
         results = self.selectivity * opposite
-        # In the long run one row expires for every row that comes.
+        # In the long run one row expires for every row that arrives.
         return Expected(cost(self.cost).mean + self.expire + self.probe * opposite + self.match * results, results)
 
     def start(self, random: Random) -> ModelState:
-        kind = _TumblingJoin if self.tumbling else _Joining if self.window is None else _TimeJoin
+        kind = _TumblingJoin if self.tumbling else _RowsJoin if self.window is None else _TimeJoin
         running = kind(self)
         running.cost_of(self.cost, random)
         return running
 
 
-class _Joining(ModelState):
-    """Windows of the newest rows, in the order in which they come to the join."""
+class _RowsJoin(ModelState):
+    """Windows of the newest rows, in order of processing."""
 
     def __init__(self, model: JoinModel) -> None:
         self._model = model
@@ -169,14 +170,14 @@ class _Joining(ModelState):
 
 
 class _TimeJoin(ModelState):
-    """Windows of time: rows match that arrived within the window of each other, whichever came to the join first.
+    """Time windows: rows match if they arrived within the window of each other, in whatever order they are processed.
 
-    So a policy that runs one side ahead of the other gets the same results, only later.
+    A policy that runs one side ahead of the other therefore gets the same results, only later.
     """
 
     def __init__(self, model: JoinModel) -> None:
         self._model = model
-        # Per side, rows by arrival: those the other side can reach now, and those too far ahead of it.
+        # Per side, (arrival, rows): rows in reach of the other side, and rows still too far ahead of it.
         self._reached: tuple[deque[tuple[float, float]], deque[tuple[float, float]]] = (deque(), deque())
         self._ahead: tuple[deque[tuple[float, float]], deque[tuple[float, float]]] = (deque(), deque())
         self._sizes = [0.0, 0.0]
@@ -191,7 +192,7 @@ class _TimeJoin(ModelState):
         return removing + model.probe * opposite * rows + model.match * results, results
 
     def _opposite(self, side: int, arrival: float, window: float) -> float:
-        """Rows of a side within the window of an arrival; arrivals on the other side never fall."""
+        """Number of rows of a side within the window of an arrival; arrivals on a side do not decrease."""
         reached, ahead = self._reached[side], self._ahead[side]
         while ahead and ahead[0][0] <= arrival + window:
             reached.append(ahead.popleft())
@@ -215,7 +216,7 @@ class _TumblingJoin(ModelState):
         model, mine = self._model, self._sizes[port]
         place = self._seen[port] / model.rows if model.rows is not None else arrival / (model.window or 0.0)
         self._seen[port] += rows
-        # A hair of tolerance: fractions like ten times 0.1 must still begin the next window.
+        # The tolerance lets sums of fractions (ten times 0.1) reach the next window.
         window = int(place + 1e-9)
         mine[window] = mine.get(window, 0.0) + rows
         opposite = self._sizes[1 - port].get(window, 0.0)
@@ -225,9 +226,9 @@ class _TumblingJoin(ModelState):
 
 @dataclass(frozen=True)
 class AggregateModel(Model):
-    """A tumbling window aggregate: `groups` results for every `rows` rows, or every `window` seconds.
+    """A tumbling window aggregate: `groups` results for every `rows` rows or every `window` seconds.
 
-    A window of time is emitted by the first row after its end (that row's arrival dates the results).
+    The first row after the end of a time window emits its results, which take that row's arrival time.
     """
 
     cost: float | Cost
@@ -249,14 +250,13 @@ class AggregateModel(Model):
         return Expected(cost(self.cost).mean, min(self.groups / seen, self.groups) if seen else self.groups)
 
     def start(self, random: Random) -> ModelState:
-        return _Aggregating(self, random)
+        return _Aggregate(self, random)
 
 
-class _Aggregating(ModelState):
+class _Aggregate(ModelState):
     def __init__(self, model: AggregateModel, random: Random) -> None:
         self._model = model
-        self.seconds = float(model.cost) if isinstance(model.cost, int | float) else None
-        self.draw = cost(model.cost).drawer(random)  # type: ignore[method-assign]
+        self.cost_of(model.cost, random)
         self._seen = 0.0
         self._end = -1.0
 
@@ -264,7 +264,7 @@ class _Aggregating(ModelState):
         model = self._model
         if model.rows is not None:
             self._seen += rows
-            # A hair of tolerance: fractions like ten times 0.1 must still close the window.
+            # The tolerance lets sums of fractions (ten times 0.1) close the window.
             closed = int((self._seen + 1e-9) / model.rows)
             self._seen -= closed * model.rows
             return 0.0, closed * model.groups

@@ -1,4 +1,4 @@
-"""What a simulation measures while it runs: results with their latencies, and queue sizes over time."""
+"""Measurements during a simulation: results with their latencies, and queue sizes over time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ FOLD = 400_000
 
 
 class Levels:
-    """Queue rows and bytes over time, exact, from changes reported in any order.
+    """Rows and bytes in the queues over time, exact, from changes reported in any order.
 
-    Changes are sorted and folded into running figures once nothing earlier can be reported any more, so a
-    long simulation needs little memory.
+    Changes are sorted and folded into running totals once no earlier change can follow, so a long simulation
+    needs little memory.
     """
 
     def __init__(self, resolution: float) -> None:
@@ -31,12 +31,12 @@ class Levels:
         self._next = 0
 
     def fold(self, until: float) -> None:
-        """All changes before `until` have been reported: take them in."""
+        """Folds in the changes before `until`; all of them must have been reported."""
         times = np.frombuffer(self.times, dtype=np.float64).copy()
         deltas = np.stack([np.frombuffer(self.rows), np.frombuffer(self.bytes)], axis=1).copy()
         now = times < until
         late = ~now
-        # In place: the executor holds on to the arrays.
+        # In place: the executor keeps references to the arrays.
         self.times[:] = array("d", times[late])
         self.rows[:] = array("d", deltas[late, 0])
         self.bytes[:] = array("d", deltas[late, 1])
@@ -46,7 +46,7 @@ class Levels:
         levels = np.concatenate([self._level[None, :], self._level + np.cumsum(deltas, axis=0)])
         edges = np.concatenate([[self._at], times, [max(until, self._at)]])
         self._area += (levels * np.diff(edges)[:, None]).sum(axis=0)
-        # A level that lasts no time (a row that leaves as another comes) is no peak.
+        # A level of zero duration (one row leaves at the moment another arrives) is not a peak.
         lasting = np.diff(edges) > 0
         if lasting.any():
             self._peak = np.maximum(self._peak, levels[lasting].max(axis=0))
@@ -59,7 +59,7 @@ class Levels:
         self._at = float(edges[-1])
 
     def area(self) -> tuple[float, float]:
-        """Row-seconds and byte-seconds so far."""
+        """Row-seconds and byte-seconds until the last fold."""
         return float(self._area[0]), float(self._area[1])
 
     def peak(self) -> tuple[float, float]:
@@ -71,7 +71,7 @@ class Levels:
 
 
 class QueryOutput:
-    """The results of one query: when, how late, how many rows."""
+    """The results of one query: time, latency and number of rows of each."""
 
     __slots__ = ("latency", "rows", "time")
 

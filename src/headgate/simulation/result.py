@@ -1,4 +1,4 @@
-"""What came out of a simulation, in the papers' measures."""
+"""The result of a simulation, in the measures that the papers use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headgate.simulation.recorder import Floats, Levels, QueryOutput
 
 @dataclass(frozen=True)
 class LatencyDistribution:
-    """The latencies of result rows, in seconds, weighted by rows (a fraction of a tuple counts as such)."""
+    """Latencies of results in seconds, weighted by rows (possibly fractions of a row)."""
 
     seconds: Floats
     rows: Floats
@@ -25,7 +25,7 @@ class LatencyDistribution:
 
     @property
     def mean(self) -> float:
-        """NaN if there was no result."""
+        """NaN if there are no results."""
         return float(np.average(self.seconds, weights=self.rows)) if len(self.rows) else float("nan")
 
     @property
@@ -37,7 +37,7 @@ class LatencyDistribution:
         return float(self.seconds.max()) if len(self.rows) else float("nan")
 
     def percentile(self, percent: float) -> float:
-        """The smallest latency that `percent` of the result rows do not exceed."""
+        """The smallest latency that `percent` % of the result rows do not exceed."""
         if not len(self.rows):
             return float("nan")
         order = np.argsort(self.seconds, kind="stable")
@@ -48,7 +48,11 @@ class LatencyDistribution:
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """All measures of one run. Times are virtual seconds; series are sampled at multiples of `every`."""
+    """All measurements of one run. Times are virtual seconds.
+
+    `processed`: rows by operator; `waiting`: rows left in the queues, by edge; `accepted`: times at which the rows of
+    a stream were taken; `changes`: (time, policy) at each change of the units.
+    """
 
     topology: Topology
     end: float
@@ -63,7 +67,7 @@ class SimulationResult:
     changes: Sequence[tuple[float, str]]
 
     def latency(self, query: str | Iterable[str] | None = None, *, cls: str | None = None) -> LatencyDistribution:
-        """Of one query, several, a class, or (without arguments) all."""
+        """Latency of one query, of several, of a class, or (without arguments) of all."""
         chosen = self._chosen(query, cls)
         seconds = [np.frombuffer(self.outputs[q].latency) for q in chosen]
         rows = [np.frombuffer(self.outputs[q].rows) for q in chosen]
@@ -72,7 +76,7 @@ class SimulationResult:
         return LatencyDistribution(np.concatenate(seconds), np.concatenate(rows))
 
     def results(self, query: str | None = None, *, cls: str | None = None) -> tuple[Floats, Floats]:
-        """The times of results in order, and the running number of rows delivered."""
+        """Times of the results in order, and the cumulative number of rows delivered."""
         chosen = self._chosen(query, cls)
         times = np.concatenate([np.frombuffer(self.outputs[q].time) for q in chosen])
         rows = np.concatenate([np.frombuffer(self.outputs[q].rows) for q in chosen])
@@ -87,8 +91,8 @@ class SimulationResult:
         return _per_interval(times, rows, every, self.end)
 
     def input_rate(self, stream: str, every: float = 1.0) -> Floats:
-        """Rows per second that the stream could deliver in each interval (it slows down when its own thread
-        runs the operators, 000 §6.3)."""
+        """Rows per second accepted from the stream in each interval (a source whose own thread runs the operators
+        slows down, 000 §6.3)."""
         if stream not in self.accepted:
             raise SchedulingError(f"unknown stream '{stream}'; {closest(stream, self.accepted)}")
         times = self.accepted[stream]
@@ -96,7 +100,7 @@ class SimulationResult:
 
     @property
     def mean_rows(self) -> float:
-        """Rows in the queues, averaged over time."""
+        """Mean number of rows in the queues over time."""
         return self.levels.area()[0] / self.end if self.end else 0.0
 
     @property

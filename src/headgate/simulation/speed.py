@@ -1,10 +1,12 @@
-"""How fast decisions are: `python -m headgate.simulation.speed [POLICY…]`.
+"""Measures the speed of scheduling decisions: `python -m headgate.simulation.speed [POLICY…]`.
 
-Two tables. Decisions a second of the whole simulator, one row of one operator each: the least work that a decision can
-be spread over. And the time of a decision alone (the scheduler told of arrivals and ends, nothing run) by the number of
-units. All in processor time, the best of some repeats; since other work on the machine slows even that, a loop
-that only uses a heap is timed beside it, and the first table is also given for a processor on which that loop
-makes 4 million turns a second.
+The first table shows decisions per second of the whole simulator, with one row of one operator per decision (the
+worst case). The second shows the time of a decision alone (arrivals and ends of grants are reported to the scheduler,
+nothing runs) by the number of units.
+
+Times are processor time, the best of several repeats. Since other load on the machine slows even that, a loop of heap
+operations is timed as a reference, and the first table also gives the rate scaled to a processor that runs 4 million
+turns of that loop per second.
 """
 
 from __future__ import annotations
@@ -30,15 +32,15 @@ POLICIES = (
     "cqc:inner=hr(rows=1)",
 )
 SIZES = (10, 100, 1_000, 10_000)
-USUAL = 4_000_000.0
+REFERENCE_TURNS = 4_000_000.0
 DEPTH = 5
-# Dearer from step to step, the last most of all: so no two are one segment under Chain, and all units are alike.
+# Costs rise along the path, so that Chain joins no two operators into one segment and every unit is one operator.
 COSTS = (1e-5, 1.1e-5, 1.2e-5, 1.3e-5, 15e-5)
 SELECTIVITY = 0.9
 
 
 def turns_per_second(turns: int = 100_000, repeats: int = 5) -> float:
-    """How often a second this processor, right now, pushes to and pops from a small heap."""
+    """Turns per second of the reference loop (push to and pop from a small heap), measured now."""
     best = 0.0
     for _ in range(repeats):
         heap: list[tuple[float, int]] = []
@@ -53,7 +55,7 @@ def turns_per_second(turns: int = 100_000, repeats: int = 5) -> float:
 
 
 def graph(operators: int) -> Topology:
-    """Paths of five operators, each a query, in three classes."""
+    """Queries of five operators in a path, in three classes."""
     inputs = {f"o{n}": [f"s{n // DEPTH}" if n % DEPTH == 0 else f"o{n - 1}"] for n in range(operators)}
     ends = range(DEPTH - 1, operators, DEPTH)
     queries = {f"q{n}": (f"o{n}", ("H", "C", "N")[n // DEPTH % 3]) for n in ends}
@@ -61,10 +63,10 @@ def graph(operators: int) -> Topology:
 
 
 def decisions_per_second(text: str, *, operators: int = 50, rows: int = 2_000, repeats: int = 3) -> float:
-    """Of the simulator, with `rows` rows on each path."""
+    """Decisions per second of the simulator, with `rows` rows on each path."""
     topology = graph(operators)
     models = {name: OperatorModel(COSTS[n % DEPTH], SELECTIVITY) for n, name in enumerate(topology.operators)}
-    # Nine tenths of what one processor can do.
+    # A load of 0.9.
     work = sum(c * SELECTIVITY**n for n, c in enumerate(COSTS)) * len(topology.streams)
     arrivals = {stream: Poisson(0.9 / work, rows=rows) for stream in topology.streams}
     best = 0.0
@@ -76,7 +78,7 @@ def decisions_per_second(text: str, *, operators: int = 50, rows: int = 2_000, r
 
 
 def seconds_per_decision(text: str, units: int, *, decisions: int = 10_000, repeats: int = 3) -> float:
-    """Of the scheduler alone: a grant, its end, the row that it passed on, and a new row somewhere."""
+    """Time per decision of the scheduler alone: a grant, its end, the row it passes on, and a new arrival."""
     topology = graph(units)
     view = known_view(topology)
     rows, oldest = view.queues.rows, view.queues.oldest
@@ -116,7 +118,7 @@ def _add(scheduler: Scheduler, edge: int, now: float) -> None:
 
 
 def known_view(topology: Topology) -> View:
-    """What a policy sees of the graph: the costs above, stated outright."""
+    """A view of the graph with known statistics: the costs above."""
     statistics = Statistics(topology)
     for operator in range(len(topology.operators)):
         statistics.expect(operator, cost=COSTS[operator % DEPTH], selectivity=SELECTIVITY, rate=1.0)
@@ -131,7 +133,7 @@ def main(policies: Sequence[str]) -> None:
         turns = turns_per_second()
         found = decisions_per_second(text)
         turns = (turns + turns_per_second()) / 2
-        print(f"{text:<24} {found:>12,.0f} {turns:>14,.0f} {found * USUAL / turns:>15,.0f}")
+        print(f"{text:<24} {found:>12,.0f} {turns:>14,.0f} {found * REFERENCE_TURNS / turns:>15,.0f}")
     print(f"\n{'one decision (µs)':<24} " + " ".join(f"{size:>7,}" for size in SIZES) + "  growth (log n: ×4)")
     for text in chosen:
         times = [seconds_per_decision(text, size) for size in SIZES]

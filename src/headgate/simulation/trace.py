@@ -1,4 +1,4 @@
-"""Recorded arrivals from a file: which stream got a row when."""
+"""Reads recorded arrivals (stream and time of each row) from a CSV file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ COLUMNS = ("stream", "time")
 def read_trace(path: Path, until: float = inf) -> dict[str, list[float]]:
     """Arrival times by stream, in seconds from the first row, from CSV with a header `stream,time`.
 
-    A time is a number of seconds or an ISO timestamp. Rows may stand in any order; those later than `until`
-    seconds after the first are left out.
+    A time is a number of seconds or an ISO timestamp. Rows may be in any order; rows more than `until` seconds
+    after the first are left out.
     """
     moments: dict[str, list[float]] = {}
     try:
@@ -42,7 +42,7 @@ def read_trace(path: Path, until: float = inf) -> dict[str, list[float]]:
     except csv.Error as error:
         raise ModelError(f"{path}: not CSV: {error}") from error
     if not moments:
-        raise ModelError(f"{path}: there is no row in it; write one line stream,time for each arrival")
+        raise ModelError(f"{path}: the file has no rows; write one line stream,time for each arrival")
     first = min(min(times) for times in moments.values())
     return {
         stream: sorted(moment - first for moment in times if moment - first <= until)

@@ -1,4 +1,4 @@
-"""From declared queries to a simulation of them: the graph's topology, models of its operators, arrivals."""
+"""Turns the graph of declared queries into a simulation: topology, operator models, row sizes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from headgate.scheduling.statistics import DEFAULTS, Expectation
 from headgate.simulation.arrivals import Arrivals
 from headgate.simulation.models import AggregateModel, Model, OperatorModel
 
-# What a value without a fixed width (a string, a list) is taken to need, in bytes.
-LOOSE_WIDTH = 24.0
+# Assumed bytes of a value without a fixed width (a string, a list).
+VARIABLE_WIDTH = 24.0
 MICROSECOND = 1e-6
 FIGURES = ("cost", "selectivity")
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A script's graph, ready for `simulate`: its topology, a model for each operator, bytes of a stream's row."""
+    """A graph ready for `simulate`: topology, a model of each operator, bytes per row of each stream."""
 
     topology: Topology
     models: Mapping[str, Model]
@@ -36,8 +36,8 @@ class Scenario:
 
 
 def scenario(graph: SharedGraph, arrivals: Mapping[str, Arrivals], costs: Mapping[str, Expectation]) -> Scenario:
-    """The graph under given arrivals. `costs` are figures by operator (`select 3`) or by kind (`select`);
-    where there are none, the kind's defaults stand in."""
+    """The graph under given arrivals. `costs` holds expectations by operator (`select 3`) or by kind (`select`);
+    the defaults of the kind apply where it has none."""
     nodes = graph.operators
     sources = {n: node for n, node in nodes.items() if isinstance(node, Source)}
     topology, numbers = topology_of(graph)
@@ -47,7 +47,7 @@ def scenario(graph: SharedGraph, arrivals: Mapping[str, Arrivals], costs: Mappin
     for n, name in zip(numbers, topology.operators, strict=True):
         node = nodes[n]
         expected = costs.get(name) or costs.get(node.kind) or default(node)
-        # Numbers rise downstream, so the inputs' rates are known.
+        # Node numbers increase downstream, so the rates of the inputs are known.
         rate = rates[n] if n in sources else sum(rates[i] for i in graph.inputs(n))
         models[name] = model(node, expected, rate)
         if n not in sources:
@@ -73,9 +73,9 @@ def _runs_python(expr: Expr) -> bool:
 
 
 def model(node: Operator, expected: Expectation, rate: float) -> Model:
-    """A modelled operator that does on average what is expected of it, at a given input rate.
+    """A model with the expected mean cost and selectivity at a given input rate.
 
-    A window aggregate holds its results back until the window ends and then puts them out together.
+    A window aggregate emits its results together at the end of the window.
     """
     size = row_bytes(node.schema)
     window: Window | None = node.window if isinstance(node, Aggregate) else None
@@ -90,7 +90,7 @@ def model(node: Operator, expected: Expectation, rate: float) -> Model:
 
 
 def row_bytes(schema: Schema) -> float:
-    """About how many bytes a row takes."""
+    """Estimated bytes per row."""
     return sum(_width(field.type) for field in schema.fields)
 
 
@@ -100,15 +100,15 @@ def _width(kind: pa.DataType) -> float:
     try:
         return float(kind.bit_width) / 8
     except ValueError:
-        return LOOSE_WIDTH
+        return VARIABLE_WIDTH
 
 
-def read_costs(found: Any, where: str) -> dict[str, Expectation]:
-    """Figures from parsed JSON: what `Engine.metrics()` gives, or `{"select 3": {"cost": …, "selectivity": …}}`.
+def read_costs(parsed: Any, where: str) -> dict[str, Expectation]:
+    """Expectations from JSON: the output of `Engine.metrics()`, or `{"select 3": {"cost": …, "selectivity": …}}`.
 
-    A key is an operator or a kind; a figure that is left out is the kind's default.
+    A key is an operator or a kind; a missing figure is the default of the kind.
     """
-    given = found.get("operators", found) if isinstance(found, dict) else found
+    given = parsed.get("operators", parsed) if isinstance(parsed, dict) else parsed
     if isinstance(given, list):
         if not all(isinstance(entry, dict) and isinstance(entry.get("name"), str) for entry in given):
             raise ModelError(f"{where}: every entry of 'operators' must be an object with a 'name'")
@@ -121,7 +121,7 @@ def read_costs(found: Any, where: str) -> dict[str, Expectation]:
 def _expectation(name: str, figures: Any, where: str) -> Expectation:
     if not isinstance(figures, dict):
         raise ModelError(
-            f"{where}: '{name}' is no object; write {{'cost': seconds a row, 'selectivity': rows out a row}}"
+            f"{where}: '{name}' is not an object; write {{'cost': seconds a row, 'selectivity': rows out a row}}"
         )
     for key, value in figures.items():
         if key not in FIGURES:

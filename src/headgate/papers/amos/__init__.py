@@ -1,4 +1,4 @@
-"""002, AMoS: selecting among scheduling algorithms by what they achieved; its example and Figs. 5–9."""
+"""002, AMoS: selection among scheduling algorithms by their measured performance; its example and Figs. 5–9."""
 
 from headgate.papers.amos.example import example
 from headgate.papers.amos.learners import learners

@@ -15,8 +15,8 @@ FINEST = 0.25
 
 Cells = Sequence[float | None]
 
-# The cells that can be read: Q1, Q2, Q3, total, throughput at a time. None where the scan is illegible (rows 1
-# and 1.5, 3 and 3.5 of Table 1 and 2.5 and 3 of Table 2 lie upon each other; 0 of Table 2 on its heading).
+# The legible cells: Q1, Q2, Q3, total, throughput by time. None: illegible in the scan (rows 1 and 1.5, 3 and 3.5
+# of Table 1 and rows 2.5 and 3 of Table 2 overlap; row 0 of Table 2 overlaps its heading).
 TABLES: Mapping[str, Mapping[float, Cells]] = {
     "FIFO": {
         0: (0, 0, 0, 0, 0),
@@ -39,7 +39,7 @@ TABLES: Mapping[str, Mapping[float, Cells]] = {
 
 
 def example(seed: int) -> Outcome:
-    """Both tables; nothing is random, so the seed changes nothing."""
+    """Both tables. Deterministic: the seed has no effect."""
     found = {name: _run(f"{name.lower()}:rows=1") for name in TABLES}
     moments = [step * FINEST for step in range(int(4 / FINEST) + 1)]
     series = [
@@ -50,7 +50,7 @@ def example(seed: int) -> Outcome:
     return Outcome(
         name="amos-example",
         source="002 Tables 1, 2",
-        claim="Queues and output of three filters under FIFO and MTIQ are those of the tables",
+        claim="Queues and output of three filters under FIFO and MTIQ equal those of the tables",
         paper={f"{name}, t = {t:g}": list(row) for name, table in TABLES.items() for t, row in table.items()},
         measured={
             f"{name}, t = {t:g}": at(found[name], t) for name, table in TABLES.items() for t, row in table.items()
@@ -70,11 +70,11 @@ def example(seed: int) -> Outcome:
 
 
 def equal_where_readable(paper: Figures, measured: Figures) -> bool:
-    """Every cell that can be read is the same to the ninth digit."""
+    """Whether every legible cell is equal within 1e-9."""
     return all(
-        wanted is None or abs(wanted - got) < 1e-9
+        expected is None or abs(expected - found) < 1e-9
         for row, cells in paper.items()
-        for wanted, got in zip(cells, measured[row], strict=True)
+        for expected, found in zip(cells, measured[row], strict=True)
     )
 
 
@@ -82,7 +82,7 @@ Events = list[tuple[float, int, float]]
 
 
 def _run(policy: str) -> Events:
-    """What entered (+) and left (−) each queue, and what was delivered (queue 3), by time."""
+    """Tuples that enter (+) and leave (−) each queue, and tuples delivered (as queue 3), by time."""
     names = [f"op{place}" for place in (1, 2, 3)]
     topology = Topology.of({name: [before] for name, before in zip(names, ("input", *names), strict=False)})
     models = {name: OperatorModel(t, s) for name, t, s in zip(names, TIME, SELECTIVITY, strict=True)}
@@ -104,7 +104,7 @@ def _run(policy: str) -> Events:
 
 
 def at(events: Events, moment: float) -> list[float]:
-    """A row of the table: Q1, Q2, Q3, total, throughput, with all that happened up to the moment."""
+    """A row of the table: Q1, Q2, Q3, total and throughput at a moment, its own events included."""
     level = [0.0] * 4
     for t, place, change in events:
         if t <= moment + 1e-9:

@@ -1,4 +1,4 @@
-"""Ours, after 002 §3.5: AMoS with other learners in the place of the roulette wheel, over the specs of Figs. 5–9."""
+"""Ours, after 002 §3.5: AMoS with other learners instead of the roulette wheel, for the specs of Figs. 5–9."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEEDS = 20
 WHEEL, OURS = "wheel", "controlled"
 LEARNERS = (WHEEL, "ucb", "thompson", OURS)
 THIRD = 1 / 3
-# The plan and the weights of each figure.
+# Plan and weights of each figure.
 SPECS: Mapping[str, tuple[int, Mapping[str, float]]] = {
     "delay (Fig. 5)": (1, {"delay": 1.0}),
     "queue (Fig. 6)": (1, {"queue": 1.0}),
@@ -26,20 +26,20 @@ SPECS: Mapping[str, tuple[int, Mapping[str, float]]] = {
     "30-70 (Fig. 8)": (1, {"delay": 0.3, "output": 0.7}),
     "equal (Fig. 9)": (2, {"delay": THIRD, "output": THIRD, "queue": THIRD}),
 }
-# How many standard errors count as noise.
+# Differences below this number of standard errors count as noise.
 NOISE = 2.0
 
 
 @dataclass(frozen=True)
 class Gain:
-    """How much better a learner's score is than the wheel's: the mean over the seeds and its standard error."""
+    """Difference between a learner's score and the wheel's: mean over the seeds and its standard error."""
 
     mean: float
     error: float
 
 
 def learners(seed: int, seeds: int = SEEDS, seconds: float = SECONDS) -> Outcome:
-    """Every learner on every spec, over the same tuples."""
+    """Every learner with every spec, on the same tuples."""
     numbers = range(seed, seed + seeds)
     scored = {name: _scores(plan, weights, numbers, seconds) for name, (plan, weights) in SPECS.items()}
     gains = {
@@ -55,7 +55,7 @@ def learners(seed: int, seeds: int = SEEDS, seconds: float = SECONDS) -> Outcome
     return Outcome(
         name="amos-learners",
         source="ours, after 002 §3.5",
-        claim="A learner of ours has a better score than the roulette wheel on average, and on no spec a worse one",
+        claim="Our learner scores better than the roulette wheel on average and is worse on no spec",
         paper={},
         measured={
             "score": {spec: {name: float(v.mean()) for name, v in found.items()} for spec, found in scored.items()},
@@ -81,14 +81,14 @@ def learners(seed: int, seeds: int = SEEDS, seconds: float = SECONDS) -> Outcome
             "arrivals": f"Poisson; the mean is drawn every {CHANGE:g} s",
             "seconds of arrivals": seconds,
             "start-up cost of an operator (s)": SWITCH,
-            "score": "002's equations 1 and 2 over a whole run, the four single algorithms being the history",
-            "noise": f"{NOISE:g} standard errors of the difference, seed by seed",
+            "score": "equations 1 and 2 of 002 over a whole run, with the four single algorithms as the history",
+            "noise": f"{NOISE:g} standard errors of the paired difference",
         },
         series=[
             Series(name, places, [float(found[name].mean()) for found in scored.values()])
             for name in (*LEARNERS, *SINGLE)
         ],
-        axes=(f"spec: {', '.join(f'{n} {name}' for n, name in enumerate(SPECS, 1))}", "score (more is better)"),
+        axes=(f"spec: {', '.join(f'{n} {name}' for n, name in enumerate(SPECS, 1))}", "score (higher is better)"),
     )
 
 
@@ -98,8 +98,8 @@ def _rule(paper: Figures, measured: Figures) -> bool:
 
 
 def _scores(plan: int, weights: Mapping[str, float], seeds: Sequence[int], seconds: float) -> dict[str, Floats]:
-    """The score of each run, by learner or single algorithm; the scale of an objective is that of all seeds."""
-    policies = {**{name: [text] * len(seeds) for name, text in SINGLE.items()}}
+    """Scores of the runs, by learner or single algorithm; objectives are normalized over all seeds."""
+    policies = {name: [text] * len(seeds) for name, text in SINGLE.items()}
     for learner in LEARNERS:
         policies[learner] = [amos(learner, weights, number) for number in seeds]
     runs = {

@@ -1,10 +1,10 @@
 """002 Fig. 4 and §4.1: the two query plans, their streams, and one run of an algorithm over them.
 
-The selectivities and times of Fig. 4 cannot be read (only Op4 of plan 2: 0.25 and 0.25), nor are the rates, the
-start-up cost of an operator, the time slice, or the length of a run given: all are ours, stated in the setup. The
-mean load without start-up costs is 1, as in the paper's running example (§2.2), for §4.3 says that start-up costs
-lower the output rate, which they can do only where there is no time to spare. The least time a candidate runs
-is the policy's default, 1 s; of 0.1 to 5 s none lets the wheel win (tried on seeds 101 to 108, not the experiment's).
+The selectivities and times in Fig. 4 are illegible (except Op4 of plan 2: 0.25 and 0.25), and the paper does not give
+the rates, the start-up cost of an operator, the time slice or the length of a run. All of these are ours and stated in
+the setup. The mean load without start-up costs is 1, as in the paper's running example (§2.2): §4.3 says that start-up
+costs lower the output rate, which requires a saturated processor. A candidate runs for at least the policy's default
+of 1 s; with no value from 0.1 to 5 s does the wheel win (tried on seeds 101 to 108, which the experiment does not use).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LEARNERS = {"AMoS": "wheel", "AMoS, our learner": "controlled"}
 
 @dataclass(frozen=True)
 class AmosPlan:
-    """A query plan, and the range (tuples/s) that each stream's mean is drawn from every five seconds."""
+    """A query plan, and for each stream the range (tuples/s) from which its mean rate is drawn every five seconds."""
 
     name: str
     inputs: Mapping[str, tuple[str, ...]]
@@ -72,10 +72,10 @@ PLANS = {
 
 @dataclass(frozen=True)
 class AmosRun:
-    """What one run achieved: mean delay (s), mean tuples in queues, results/s; and the same over time.
+    """One run: mean delay (s), mean number of tuples in queues, results/s; and the same over time.
 
-    Over time, by bins of five seconds: total delay and number of the results, and tuples in queues. `turns` is the
-    share of the time in which AMoS ran each candidate (by its policy's name).
+    Over time, in bins of five seconds: total delay of the results, their number, and tuples in queues. `shares` is
+    the share of time in which AMoS ran each candidate (by policy name).
     """
 
     delay: float
@@ -84,18 +84,18 @@ class AmosRun:
     delays: Floats
     results: Floats
     queues: Floats
-    turns: Mapping[str, float]
+    shares: Mapping[str, float]
 
 
 def amos(learner: str, weights: Mapping[str, float], seed: int) -> str:
-    """The text of the AMoS policy over the four algorithms."""
+    """The AMoS policy over the four algorithms, as text."""
     spec = "+".join(f"{name}*{weight:g}" for name, weight in weights.items())
     return f"amos:policies={CANDIDATES},weights={spec},learner={learner},interval={INTERVAL},seed={seed}"
 
 
 @cache
 def run(plan: int, policy: str, seed: int, seconds: float = SECONDS) -> AmosRun:
-    """One run: arrivals for `seconds`, then until the queues are empty. The same seed brings the same tuples."""
+    """Runs with arrivals for `seconds`, then until the queues are empty. The same seed gives the same tuples."""
     chosen = PLANS[plan]
     topology = Topology.of(chosen.inputs)
     arrivals = {
@@ -117,12 +117,12 @@ def run(plan: int, policy: str, seed: int, seconds: float = SECONDS) -> AmosRun:
         delays=np.histogram(times, edges, weights=latencies * rows)[0],
         results=np.histogram(times, edges, weights=rows)[0],
         queues=levels.reshape(-1, per_bin).mean(axis=1),
-        turns=_turns(scheduler.history, result.end) if isinstance(scheduler, Amos) else {},
+        shares=_time_shares(scheduler.history, result.end) if isinstance(scheduler, Amos) else {},
     )
 
 
-def _turns(history: Sequence[tuple[float, str]], end: float) -> dict[str, float]:
-    """The share of the time of each candidate, from the moments at which AMoS changed to it."""
+def _time_shares(history: Sequence[tuple[float, str]], end: float) -> dict[str, float]:
+    """The share of time of each candidate, from the moments at which AMoS switched to it."""
     shares: dict[str, float] = {}
     for (start, name), (stop, _) in zip(history, [*history[1:], (end, "")], strict=True):
         shares[name] = shares.get(name, 0.0) + (stop - start) / end

@@ -1,4 +1,4 @@
-"""002 §4, Figs. 5–9: AMoS against the algorithms it selects from, for one objective and for several."""
+"""002 §4, Figs. 5–9: AMoS compared with the algorithms it selects from, for one objective and for several."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ Averages = Mapping[str, Mapping[str, float]]
 
 
 def delay(seed: int, seeds: int = SEEDS, seconds: float = SECONDS) -> Outcome:
-    """Fig. 5: only tuple delay counts."""
+    """Fig. 5: the objective is tuple delay."""
     return _one("amos-delay", "002 Fig. 5", "delay", seed, seeds, seconds)
 
 
 def queue(seed: int, seeds: int = SEEDS, seconds: float = SECONDS) -> Outcome:
-    """Fig. 6: only the total queue size counts."""
+    """Fig. 6: the objective is total queue size."""
     return _one("amos-queue", "002 Fig. 6", "queue", seed, seeds, seconds)
 
 
@@ -53,7 +53,7 @@ def delay_30_rate_70(seed: int, seeds: int = SEEDS, seconds: float = SECONDS) ->
 
 
 def equal(seed: int, seeds: int = SEEDS, seconds: float = SECONDS) -> Outcome:
-    """Fig. 9: three objectives alike, on plan 2."""
+    """Fig. 9: three objectives with equal weights, on plan 2."""
     weights = {"delay": 1 / 3, "output": 1 / 3, "queue": 1 / 3}
     return _several("amos-equal", "002 Fig. 9", 2, weights, seed, seeds, seconds)
 
@@ -63,24 +63,24 @@ def _one(name: str, source: str, objective: str, seed: int, seeds: int, seconds:
     values = {label: figures[objective] for label, figures in _averages(runs).items()}
     best = min(SINGLE, key=lambda label: values[label])
     above = {label: (values[label] / values[best] - 1) * 100 for label in LEARNERS}
-    turns = {
+    time_shares = {
         f"{label}, time given to {best} (%)": 100
-        * float(np.mean([one.turns.get(best.lower(), 0.0) for one in runs[label]]))
+        * float(np.mean([one.shares.get(best.lower(), 0.0) for one in runs[label]]))
         for label in LEARNERS
     }
     return Outcome(
         name=name,
         source=source,
-        claim=f"Asked for {objective} alone, AMoS is no worse than the best single algorithm (within {WITHIN:g}%)",
+        claim=f"With {objective} as the only objective, AMoS is within {WITHIN:g}% of the best single algorithm",
         paper={
             **{f"{LABEL[objective]}, {label}": None for label in values},
             **{f"{label}, above the best single (%)": 0.0 if label == "AMoS" else None for label in LEARNERS},
-            **dict.fromkeys(turns),
+            **dict.fromkeys(time_shares),
         },
         measured={
             **{f"{LABEL[objective]}, {label}": value for label, value in values.items()},
             **{f"{label}, above the best single (%)": value for label, value in above.items()},
-            **turns,
+            **time_shares,
         },
         rule=_no_worse,
         setup=_setup(1, {objective: 1.0}, seed, seeds, seconds),
@@ -99,11 +99,11 @@ def _several(
         **{f"score, {label}": value for label, value in scored.items()},
         **{f"{LABEL[o]}, {label}": averages[label][o] for o in weights for label in averages},
     }
-    asked = ", ".join(f"{weight:.0%} {objective}" for objective, weight in weights.items())
+    objectives = ", ".join(f"{weight:.0%} {objective}" for objective, weight in weights.items())
     return Outcome(
         name=name,
         source=source,
-        claim=f"Asked for {asked}, AMoS has a better weighted score than each single algorithm",
+        claim=f"With weights {objectives}, AMoS scores better than each single algorithm",
         paper={**dict.fromkeys(shown), **{f"{label}: better than each": label == "AMoS" or None for label in LEARNERS}},
         measured={**shown, **{f"{label}: better than each": _beats(scored, label) for label in LEARNERS}},
         rule=_better_than_each,
@@ -114,7 +114,7 @@ def _several(
 
 
 def scores(averages: Averages, weights: Mapping[str, float]) -> dict[str, float]:
-    """Equations 1 and 2 of 002 over whole runs: Σ q·w·(x − mean)/(max − min) + 1, normalized by the single ones."""
+    """Equations 1 and 2 of 002 over whole runs: Σ q·w·(x − mean)/(max − min) + 1, over the single algorithms."""
     scored = dict.fromkeys(averages, 1.0)
     for objective, weight in weights.items():
         single = [averages[label][objective] for label in SINGLE]
@@ -142,7 +142,7 @@ Runs = Mapping[str, Sequence[AmosRun]]
 
 
 def _runs(plan: int, weights: Mapping[str, float], seed: int, seeds: int, seconds: float) -> Runs:
-    """Every single algorithm and AMoS with each learner, over the same tuples."""
+    """Every single algorithm, and AMoS with each learner, on the same tuples."""
     found: dict[str, list[AmosRun]] = {label: [] for label in (*SINGLE, *LEARNERS)}
     for number in range(seed, seed + seeds):
         for label, policy in SINGLE.items():
@@ -160,7 +160,7 @@ def _averages(runs: Runs) -> dict[str, dict[str, float]]:
 
 
 def _series(runs: Runs, objectives: Sequence[str], seconds: float) -> list[Series]:
-    """Each objective over time, all seeds together."""
+    """Each objective over time, over all seeds."""
     moments = [float(t) for t in np.arange(BIN, seconds + BIN / 2, BIN)]
     series = []
     for objective in objectives:
@@ -172,7 +172,7 @@ def _series(runs: Runs, objectives: Sequence[str], seconds: float) -> list[Serie
                 values = np.cumsum(results) / np.array(moments) / len(several)
             else:
                 values = np.sum([one.delays for one in several], axis=0) / np.maximum(results, 1)
-            panel = LABEL[objective] if objective != "output" else "results per second so far"
+            panel = LABEL[objective] if objective != "output" else "results per second since the start"
             series.append(Series(label, moments, [float(v) for v in values], panel))
     return series
 
@@ -185,7 +185,7 @@ def _setup(plan: int, weights: Mapping[str, float], seed: int, seeds: int, secon
         "plan": chosen.name,
         "inputs": {name: list(inputs) for name, inputs in chosen.inputs.items()},
         "operators": {name: str(model) for name, model in chosen.models.items()},
-        "arrivals": f"Poisson; the mean is drawn every {CHANGE:g} s, evenly from these tuples/s",
+        "arrivals": f"Poisson; the mean is drawn every {CHANGE:g} s, uniformly from these rates (tuples/s)",
         "rates": {name: list(rates) for name, rates in chosen.rates.items()},
         "seconds of arrivals": seconds,
         "start-up cost of an operator (s)": SWITCH,
@@ -196,5 +196,5 @@ def _setup(plan: int, weights: Mapping[str, float], seed: int, seeds: int, secon
         "least time a candidate runs": INTERVAL,
         "decay": 0.3,
         "learners": dict(LEARNERS),
-        "AMoS is": "the paper's: roulette wheel; our learner (comparison at equal load) is shown beside it",
+        "AMoS is": "the paper's (roulette wheel); our learner (comparison at equal load) is shown for comparison",
     }

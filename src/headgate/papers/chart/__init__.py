@@ -1,4 +1,4 @@
-"""001, charts: scheduling by the slopes of progress charts; its example, its forks and Figs. 12, 13."""
+"""001, charts: scheduling by the slopes of progress charts; its example, the forks and Figs. 12, 13."""
 
 from headgate.papers.chart.example import example
 from headgate.papers.chart.forks import forks

@@ -1,4 +1,4 @@
-"""001 §5: two queues of three tuples, where looking only at the heads of the queues is not optimal."""
+"""001 §5: two queues with three tuples in all, where considering only the heads of the queues is not optimal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POLICIES = {"greedy": "tuple-greedy", "MSS": "mss"}
 
 
 def example(seed: int) -> Outcome:
-    """Total output latency under both algorithms; nothing is random, so the seed changes nothing."""
+    """Total output latency under both algorithms. Deterministic: the seed has no effect."""
     found = {label: _run(policy) for label, policy in POLICIES.items()}
     return Outcome(
         name="chart-example",
@@ -26,7 +26,7 @@ def example(seed: int) -> Outcome:
         measured={label: result.latency().total for label, result in found.items()},
         rule=lambda paper, measured: all(abs(measured[key] - paper[key]) < 1e-9 for key in paper),
         setup={"seed": seed, "queues": QUEUES, "policies": POLICIES, "selectivity": 1.0},
-        series=[_chart(label, result) for label, result in found.items()],
+        series=[_completion_chart(label, result) for label, result in found.items()],
         axes=("time (units)", "tuples not yet delivered (output completion chart)"),
     )
 
@@ -37,8 +37,8 @@ def _run(policy: str) -> SimulationResult:
     return simulate(topology, models, {name: backlog(len(costs)) for name, costs in QUEUES.items()}, policy)
 
 
-def _chart(label: str, result: SimulationResult) -> Series:
-    """The output completion chart: a stair from all tuples down to none; the area under it is the total latency."""
+def _completion_chart(label: str, result: SimulationResult) -> Series:
+    """The output completion chart: steps from all tuples down to none. The area below it is the total latency."""
     times, delivered = result.results()
     left = np.concatenate([[delivered[-1]], delivered[-1] - delivered])
     return Series(f"{label} (area {result.latency().total:g})", *stairs(np.concatenate([[0.0], times]), left))

@@ -21,7 +21,7 @@ TUPLES = 100
 
 @dataclass(frozen=True)
 class Fork:
-    """A query graph with forks, and the partitions that the paper derives for it, steepest first."""
+    """A query graph with forks, and the partitions that the paper derives, steepest first."""
 
     figure: str
     policy: str
@@ -30,7 +30,7 @@ class Fork:
     expected: str
     why: str
     sizes: Mapping[str, float] | None = None
-    # Another way to cut it, which must do worse.
+    # Another partitioning, which must do worse.
     other: str = ""
 
     @property
@@ -65,7 +65,7 @@ FORKS = (
         {"C": "input", "A": "C", "B": "C"},
         {"C": 1, "A": 1, "B": 4},
         "A+C | B",
-        "A steeper than B and a short C: B is broken off",
+        "A steeper than B and a short C: B is split off",
     ),
     Fork(
         "7(b)",
@@ -99,14 +99,14 @@ FORKS = (
 
 
 def forks(seed: int) -> Outcome:
-    """The partitions of each figure, and the area they save; nothing is random, so the seed changes nothing."""
+    """The partitions of each figure, and the area they save. Deterministic: the seed has no effect."""
     expected: dict[str, object] = {f"partitions, Fig. {fork.figure}": fork.expected for fork in FORKS}
     derived: dict[str, object] = {f"partitions, Fig. {fork.figure}": partitions(fork) for fork in FORKS}
     series: list[Series] = []
     for fork in FORKS:
         if not fork.other:
             continue
-        chosen, other = _run(fork, policy(fork.policy)), _run(fork, Divided(fork.other, fork.sizes is not None))
+        chosen, other = _run(fork, policy(fork.policy)), _run(fork, FixedPartitions(fork.other, fork.sizes is not None))
         key = f"smaller area than {fork.other}, Fig. {fork.figure}"
         expected[key], derived[key] = True, _area(fork, chosen) < _area(fork, other)
         panel = f"Fig. {fork.figure}: {'memory (input tuples)' if fork.sizes else 'tuples not delivered'}"
@@ -135,7 +135,7 @@ def forks(seed: int) -> Outcome:
 
 
 def partitions(fork: Fork) -> str:
-    """The partitions that the policy makes of a fork, steepest first, as in `O1+O2 | O3`."""
+    """The partitions of a fork under its policy, steepest first, written `O1+O2 | O3`."""
     simulation = _simulation(fork, policy(fork.policy))
     view, units = simulation.view, simulation.scheduler.units
     rank = rank_by(memory_slope if fork.sizes else result_slope)(view, units)
@@ -144,16 +144,16 @@ def partitions(fork: Fork) -> str:
 
 
 @dataclass
-class Divided(Policy):
-    """A fixed division of the graph into units, written `O1+O2 | O3`; ranked by slope as the charts are."""
+class FixedPartitions(Policy):
+    """A fixed partitioning of the graph, written `O1+O2 | O3`, with units ranked by slope."""
 
-    parts: str
+    partitions: str
     memory: bool
-    name: ClassVar[str] = "divided"
+    name: ClassVar[str] = "fixed partitions"
     interval: float = inf
 
     def cut(self, view: View) -> Cut:
-        groups = [[view.topology.id(name) for name in part.strip().split("+")] for part in self.parts.split("|")]
+        groups = [[view.topology.id(name) for name in part.strip().split("+")] for part in self.partitions.split("|")]
         return Cut.between(view.topology, groups)
 
     def selector(self, view: View, units: Units, members: Sequence[int] | None = None) -> Selector:
@@ -173,7 +173,7 @@ def _run(fork: Fork, chosen: Policy) -> SimulationResult:
 
 
 def _area(fork: Fork, result: SimulationResult) -> float:
-    """The area under the chart: total latency, or memory over time."""
+    """The area below the chart: total latency, or memory over time."""
     return result.byte_seconds if fork.sizes else result.latency().total
 
 

@@ -1,4 +1,4 @@
-"""001 §6, Figs. 12 and 13: what it costs to know only the average tuple, with more and more outliers."""
+"""001 §6, Figs. 12 and 13: the loss from knowing only average costs, by share of outliers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Grid = Mapping[str, Floats]
 
 
 def latency(seed: int, seeds: int = SEEDS, shares: Sequence[int] = SHARES) -> Outcome:
-    """Fig. 12: two operators, 300 waiting tuples each; A is fast but has slow outliers."""
-    policies = {"MSS": "mss", "component": "chart-latency", "greedy": "tuple-greedy", **_turns()}
+    """Fig. 12: two operators with 300 queued tuples each; A is fast but has slow outliers."""
+    policies = {"MSS": "mss", "component": "chart-latency", "greedy": "tuple-greedy", **_round_robins()}
     found = _sweep(policies, seed, seeds, shares, _latency_of)
     excess = _excess(found, "MSS")
     return Outcome(
         name="chart-latency",
         source="001 Fig. 12",
-        claim="Knowing only averages costs at most 4% of latency; greedy by head tuples is hit most by outliers",
+        claim="Knowing only averages costs at most 4% of latency; greedy by head tuples suffers most from outliers",
         paper={
             "component above MSS, most (%)": 4.0,
             "component above MSS, outliers under 6% (%)": 0.0,
@@ -43,7 +43,7 @@ def latency(seed: int, seeds: int = SEEDS, shares: Sequence[int] = SHARES) -> Ou
             "greedy above MSS, most (%)": float(excess["greedy"].max()),
             "greedy rises most with outliers": _rises_most(found, "greedy"),
             "round robin is above component everywhere": all(
-                bool((found[name] > found["component"]).all()) for name in _turns()
+                bool((found[name] > found["component"]).all()) for name in _round_robins()
             ),
         },
         rule=_latency_rule,
@@ -58,19 +58,20 @@ def latency(seed: int, seeds: int = SEEDS, shares: Sequence[int] = SHARES) -> Ou
 
 
 def memory(seed: int, seeds: int = SEEDS, shares: Sequence[int] = SHARES) -> Outcome:
-    """Fig. 13: a path of two operators; the first halves its 300 waiting tuples and has slow outliers."""
+    """Fig. 13: a path of two operators; the first halves the size of its 300 queued tuples and has slow outliers."""
     policies = {
         "tuple-based": "mss:of=memory",
         "Chain": "chain",
         "greedy": "tuple-greedy:of=memory",
-        **_turns(),
+        **_round_robins(),
     }
     found = _sweep(policies, seed, seeds, shares, _memory_of)
     excess = _excess(found, "tuple-based")
     return Outcome(
         name="chart-memory",
         source="001 Fig. 13",
-        claim="Chain, which knows only averages, stays with the tuple-based algorithm; greedy is hit most by outliers",
+        claim="Chain, which knows only averages, stays within 4% of the tuple-based algorithm; greedy suffers most "
+        "from outliers",
         paper={
             "Chain above tuple-based, most (%)": 4.0,
             "greedy is above Chain where there are outliers": True,
@@ -88,7 +89,7 @@ def memory(seed: int, seeds: int = SEEDS, shares: Sequence[int] = SHARES) -> Out
             **_setup(policies, seed, seeds, shares),
             "cost of O1 (ms)": "N(1, 0.2²); outliers N(10, 1²)",
             "cost of O2 (ms)": "N(5, 1²)",
-            "size of a tuple": "1 before O1, 0.5 after; sampled every ms, summed until all is done",
+            "size of a tuple": "1 before O1, 0.5 after; sampled every ms, summed until the end",
         },
         series=[Series(name, list(shares), [float(v) for v in values]) for name, values in found.items()],
         axes=("outliers among the tuples of O1 (%)", f"total buffer size over time (size·ms), mean of {seeds} seeds"),
@@ -111,8 +112,8 @@ def _memory_rule(paper: Figures, measured: Figures) -> bool:
     return bool(measured[most] <= paper[most] and all(measured[key] for key in paper if key != most))
 
 
-def _turns() -> dict[str, str]:
-    """Round robin by 10, 20 and 30% of the tuples."""
+def _round_robins() -> dict[str, str]:
+    """Round robin with quanta of 10, 20 and 30% of the tuples."""
     return {f"round robin {rows}": f"rr:rows={rows},quantum=inf" for rows in TURNS}
 
 
@@ -124,7 +125,7 @@ def _setup(policies: Mapping[str, str], seed: int, seeds: int, shares: Sequence[
         "selectivity": SELECTIVITY,
         "tuples": "fractional (each tuple yields 0.95)",
         "outliers (%)": list(shares),
-        "outliers are": "exactly that share of the tuples, at random places",
+        "outliers are": "exactly that share of the tuples, at random positions",
         "policies": dict(policies),
     }
 
@@ -136,7 +137,7 @@ def _sweep(
     shares: Sequence[int],
     measure: Callable[[str, int, int], float],
 ) -> Grid:
-    """Each policy's measure by share of outliers, averaged over the seeds."""
+    """The measure of each policy by share of outliers, averaged over the seeds."""
     return {
         label: np.array([np.mean([measure(policy, share, seed + n) for n in range(seeds)]) for share in shares])
         for label, policy in policies.items()
@@ -145,7 +146,7 @@ def _sweep(
 
 def _latency_of(policy: str, share: int, seed: int) -> float:
     random = np.random.default_rng(seed)
-    slow, fast = normal(random, 5.0, 1.0), outlying(random, share, 6.0)
+    slow, fast = normal(random, 5.0, 1.0), with_outliers(random, share, 6.0)
     topology = Topology.of({"a": ["A"], "b": ["B"]})
     models = {
         "a": OperatorModel(RecordedCosts(fast), SELECTIVITY),
@@ -157,7 +158,7 @@ def _latency_of(policy: str, share: int, seed: int) -> float:
 
 def _memory_of(policy: str, share: int, seed: int) -> float:
     random = np.random.default_rng(seed)
-    second, first = normal(random, 5.0, 1.0), outlying(random, share, 10.0)
+    second, first = normal(random, 5.0, 1.0), with_outliers(random, share, 10.0)
     topology = Topology.of({"o1": ["input"], "o2": ["o1"]})
     models = {
         "o1": OperatorModel(RecordedCosts(first), SELECTIVITY, bytes_out=0.5),
@@ -169,14 +170,14 @@ def _memory_of(policy: str, share: int, seed: int) -> float:
 
 
 def normal(random: np.random.Generator, mean: float, deviation: float) -> list[float]:
-    """Costs of all tuples; time does not run backwards, so draws stay above a hundredth of the mean."""
+    """Normally distributed costs of all tuples, at least a hundredth of the mean (none is zero or negative)."""
     return [float(c) for c in np.maximum(random.normal(mean, deviation, TUPLES), mean / 100)]
 
 
-def outlying(random: np.random.Generator, share: int, mean: float) -> list[float]:
-    """Costs N(1, 0.2²), but N(mean, 1²) for exactly `share` percent of the tuples, at random places.
+def with_outliers(random: np.random.Generator, share: int, mean: float) -> list[float]:
+    """Costs N(1, 0.2²), but N(mean, 1²) for exactly `share` percent of the tuples, at random positions.
 
-    The same seed puts the outliers of a smaller share among those of a larger one.
+    With the same seed, the outliers of a smaller share are a subset of those of a larger one.
     """
     costs, outliers, places = normal(random, 1.0, 0.2), normal(random, mean, 1.0), random.permutation(TUPLES)
     for place in places[: round(TUPLES * share / 100)]:
@@ -184,9 +185,9 @@ def outlying(random: np.random.Generator, share: int, mean: float) -> list[float
     return costs
 
 
-def _excess(found: Grid, best: str) -> Grid:
-    """How far each is above the best, in percent."""
-    return {name: (values / found[best] - 1) * 100 for name, values in found.items()}
+def _excess(found: Grid, reference: str) -> Grid:
+    """How far each is above the reference, in percent."""
+    return {name: (values / found[reference] - 1) * 100 for name, values in found.items()}
 
 
 def _under(values: Floats, shares: Sequence[int], limit: int) -> float:
@@ -194,6 +195,6 @@ def _under(values: Floats, shares: Sequence[int], limit: int) -> float:
 
 
 def _rises_most(found: Grid, name: str) -> bool:
-    """Whether its measure grows most from no outliers to the largest share."""
+    """Whether the measure of this policy grows most from no outliers to the largest share."""
     rise = {label: float(values[-1] - values[0]) for label, values in found.items()}
     return rise[name] == max(rise.values())

@@ -1,4 +1,4 @@
-"""000, hybrid multi-threaded scheduling: its experiments on decoupling, bursts and queue placement, rerun."""
+"""000, hybrid multi-threaded scheduling (HMTS): experiments on decoupling, bursts and queue placement."""
 
 from headgate.papers.hmts.burst import burst
 from headgate.papers.hmts.decoupling import decoupling

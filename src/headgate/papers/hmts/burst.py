@@ -1,4 +1,4 @@
-"""000 §6.6, Figs. 9 and 10: a burst before an expensive predicate, under one thread and under two."""
+"""000 §6.6, Figs. 9 and 10: a burst before an expensive predicate, with one thread and with two."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from headgate.simulation.models import Expected, ModelState
 Floats = NDArray[np.float64]
 
 HMTS, FIFO, CHAIN = "HMTS", "FIFO", "Chain"
-# The queues of HMTS are where the paper has them: before the projection and between the selections, as in Chain.
+# HMTS has its queues where the paper has them: before the projection and between the selections, as under Chain.
 POLICIES: Mapping[str, str] = {
     HMTS: "hmts:threads=2,placement=inner,inner=chain(rows=1)",
     FIFO: "gts:inner=fifo(rows=1)",
     CHAIN: "gts:inner=chain(rows=1)",
 }
-# (elements, elements/s): 70,000 in all; "7·10^5" in the text is a slip, its ranges end at 70,000.
+# (elements, elements/s): 70,000 in total; "7·10^5" in the text is an error, its ranges end at 70,000.
 PHASES = ((10_000, 500_000.0), (20_000, 250.0), (20_000, 500_000.0), (20_000, 250.0))
 PROJECTION, SELECTION, PREDICATE = 2.7e-6, 530e-9, 2.0
 PASS, ACCEPTED = 9e-4, 0.3
-# One thread ends after 260 s, but has 63 elements of 2 s to work on: the rest is spent on passing elements on.
+# With one thread the run ends after 260 s, but has only 63 elements of 2 s: the rest is queueing overhead.
 ENDS = {HMTS: 160.0, FIFO: 260.0, CHAIN: 260.0}
 STATED, IMPLIED = "costs as stated", "with the cost of a queue"
 SAMPLE = 0.5
@@ -36,15 +36,15 @@ TOPOLOGY = Topology.of({"projection": ["source"], "selection": ["projection"], "
 
 
 def overhead(phases: Sequence[tuple[float, float]] = PHASES) -> float:
-    """Seconds for each element that the paper's one thread spent beyond the stated costs, from its end at 260 s."""
+    """Seconds per element that the paper's one thread spends beyond the stated costs, derived from its end at 260 s."""
     elements = sum(count for count, _ in phases)
     stated = elements * (PROJECTION + SELECTION + PASS * PREDICATE)
     return (ENDS[CHAIN] - stated) / elements
 
 
 @dataclass(frozen=True)
-class Passing(Model):
-    """A selection that lets one element through in the middle of every 1/share, so no draw decides the outcome."""
+class EvenSelection(Model):
+    """A selection that passes the middle one of every 1/share elements: the outcome does not depend on chance."""
 
     cost: float
     share: float
@@ -54,11 +54,11 @@ class Passing(Model):
         return Expected(self.cost, self.share)
 
     def start(self, random: Random) -> ModelState:
-        return _Passing(self)
+        return _EvenSelection(self)
 
 
-class _Passing(ModelState):
-    def __init__(self, model: Passing) -> None:
+class _EvenSelection(ModelState):
+    def __init__(self, model: EvenSelection) -> None:
         self.seconds = model.cost
         self._share = model.share
         self._seen = 0
@@ -72,10 +72,10 @@ class _Passing(ModelState):
 def run(
     policy: str, extra: float, seed: int, *, drawn: bool, phases: Sequence[tuple[float, float]] = PHASES
 ) -> SimulationResult:
-    """One run on two processors; `extra` is what an element costs on top, when it is taken from the source's queue."""
+    """One run on two processors; `extra` is the additional cost of taking an element from the source's queue."""
     models: dict[str, Model] = {
         "projection": OperatorModel(PROJECTION + extra),
-        "selection": OperatorModel(SELECTION, PASS) if drawn else Passing(SELECTION, PASS),
+        "selection": OperatorModel(SELECTION, PASS) if drawn else EvenSelection(SELECTION, PASS),
         "predicate": OperatorModel(PREDICATE, ACCEPTED),
     }
     return simulate(
@@ -109,9 +109,9 @@ def burst(seed: int, draws: int = 5, phases: Sequence[tuple[float, float]] = PHA
     return Outcome(
         name="hmts-burst",
         source="000 §6.6, Figs. 9, 10",
-        claim="HMTS ends within 2 s of the source's end and before FIFO and Chain under one thread, has its results "
-        "earlier, and needs no more memory than Chain (elements pass evenly; with the 1.9 ms an element that the "
-        "paper's 260 s lack)",
+        claim="HMTS ends within 2 s of the source's end and before FIFO and Chain with one thread, delivers results "
+        "earlier, and needs no more memory than Chain (elements pass evenly; with an overhead of 1.9 ms per element, "
+        "which explains the paper's 260 s)",
         paper={
             IMPLIED: {
                 "HMTS ends within 2 s of the source's end": True,
@@ -130,8 +130,8 @@ def burst(seed: int, draws: int = 5, phases: Sequence[tuple[float, float]] = PHA
             "cost (s)": {"projection": PROJECTION, "selection": SELECTION, "predicate": PREDICATE},
             "selectivity": {"projection": 1.0, "selection": PASS, "predicate": ACCEPTED},
             "cost of the source's queue (s/element)": extras[IMPLIED],
-            "that cost is": "ours: what is missing to the 260 s that the paper measured under one thread",
-            "elements that pass": "one in the middle of every 1,111; and drawn at random, with further seeds",
+            "that cost is": "ours: the difference to the 260 s that the paper measured with one thread",
+            "elements that pass": "the middle one of every 1,111; also drawn at random, with further seeds",
             "seeds drawn at random": [seed + n for n in range(draws)],
             "processors": 2,
             "policies": dict(POLICIES),
@@ -163,12 +163,12 @@ def _figures(found: Mapping[str, SimulationResult]) -> dict[str, object]:
 
 
 def _averaged(figures: Sequence[Mapping[str, object]]) -> dict[str, float]:
-    """Means; of what is true or false, the share of the seeds where it is true."""
+    """Means over the seeds; for a condition, the share of the seeds where it is true."""
     return {key: float(np.mean([float(found[key]) for found in figures])) for key in figures[0]}  # type: ignore[arg-type]
 
 
 def _earlier(ours: Floats, theirs: Floats) -> bool:
-    """No result is later, and on average they are earlier."""
+    """Whether no result is later and results are earlier on average."""
     return len(ours) == len(theirs) and bool((ours <= theirs + 1e-9).all() and ours.mean() < theirs.mean())
 
 
@@ -183,14 +183,14 @@ def _rows(result: SimulationResult) -> Floats:
 
 def _series(setting: str, runs: Mapping[tuple[str, str], SimulationResult]) -> list[Series]:
     memory, done = [], []
-    # HMTS last: its curve lies on Chain's for a while, and the later one is drawn above.
+    # HMTS last: its curve partly coincides with Chain's, and later curves are drawn on top.
     for policy in (FIFO, CHAIN, HMTS):
         times, rows, _ = runs[setting, policy].queue_series()
         memory.append(Series(policy, times[::2].tolist(), rows[::2].tolist(), f"elements in queues\n({setting})"))
         moments, count = runs[setting, policy].results()
-        # Steps: a count stays until the next result.
+        # Steps: a count holds until the next result.
         x = np.repeat(np.concatenate([[0.0], moments]), 2)[1:]
         y = np.repeat(np.concatenate([[0.0], count]), 2)[:-1]
         done.append(Series(policy, x.tolist(), y.tolist(), f"results\n({setting})"))
-    # With the stated costs all results come within a tenth of a second of each other: three curves in one.
+    # With the stated costs all results are within 0.1 s of each other: the three curves coincide.
     return memory + done if setting == IMPLIED else memory

@@ -1,4 +1,4 @@
-"""000 §6.3, Fig. 6: a source whose own thread runs a join slows down once the join cannot keep pace."""
+"""000 §6.3, Fig. 6: a source whose own thread runs a join slows down once the join is saturated."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from headgate.simulation import JoinModel, Poisson, simulate
 Floats = NDArray[np.float64]
 
 ELEMENTS, RATE, WINDOW = 180_000, 1000.0, 60.0
-# Two values match if they are equal: one of 10^5 (§6.3; "approximately 0.1" of a window's elements find a partner).
+# Two values match if they are equal, one in 10^5 (§6.3; "approximately 0.1" of a window's elements find a match).
 MATCHING = 1e-5
 HASH, NESTED = "hash join", "nested-loops join"
 DIRECT, QUEUED = "without queues", "with queues"
 POLICIES: Mapping[str, str] = {DIRECT: "di", QUEUED: "di:sources=queued"}
-# What the paper measured, and what the text leaves open is fitted to: when each join comes to its limit.
+# When each join becomes saturated, as measured in the paper; costs that the text leaves open are fitted to it.
 FALLS: Mapping[str, float] = {HASH: 58.0, NESTED: 17.0}
 HASHING = 150e-6
 EVERY = 2.0
-# A rate counts as kept within 5%: three deviations of 2 s of Poisson arrivals from two sources at 1,000/s.
-KEPT = 0.95
+# A rate within 5% counts as sustained: three deviations of 2 s of Poisson arrivals from two sources at 1,000/s.
+SUSTAINED = 0.95
 
 TOPOLOGY = Topology.of({"join": ["left", "right"]}, kinds={"join": "join"})
 
 
 def joins() -> dict[str, JoinModel]:
-    """Both joins, with costs such that the two sources together take all of one processor when Fig. 6 says so.
+    """Both joins, with costs such that the two sources saturate one processor at the time shown in Fig. 6.
 
-    After t seconds a window holds RATE·t elements, and 2·RATE elements a second need an answer.
+    After t seconds a window holds RATE·t elements, and 2·RATE elements arrive per second.
     """
     limit = 1 / (2 * RATE)
     match = (limit - HASHING) / (MATCHING * RATE * FALLS[HASH])
     probe = limit / (RATE * FALLS[NESTED])
     return {
-        # To insert an element costs as much as to remove it when it leaves the window.
+        # Inserting an element costs as much as removing it when it leaves the window.
         HASH: JoinModel(HASHING, MATCHING, window=WINDOW, match=match, expire=HASHING),
         NESTED: JoinModel(1e-9, MATCHING, window=WINDOW, probe=probe),
     }
 
 
 def falls_after(rates: Floats, every: float, rate: float) -> float | None:
-    """When the rate was last kept (s); None if it is kept to the end."""
-    kept = np.flatnonzero(rates >= KEPT * rate)
-    last = int(kept[-1]) + 1 if len(kept) else 0
+    """When the rate was last sustained (s); None if it is sustained to the end."""
+    sustained = np.flatnonzero(rates >= SUSTAINED * rate)
+    last = int(sustained[-1]) + 1 if len(sustained) else 0
     return None if last == len(rates) else last * every
 
 
 def decoupling(seed: int, elements: int = ELEMENTS) -> Outcome:
-    """Fig. 6: the rate at which each source can deliver, for both joins, without queues and with."""
+    """Fig. 6: the rate at which each source can deliver, for both joins, with and without queues."""
     length = elements / RATE
     rates: dict[tuple[str, str], Floats] = {}
     for name, model in joins().items():
@@ -70,7 +70,7 @@ def decoupling(seed: int, elements: int = ELEMENTS) -> Outcome:
     return Outcome(
         name="hmts-decoupling",
         source="000 §6.3, Fig. 6",
-        claim="without queues the input rate falls, for the nested-loops join first; with queues it holds",
+        claim="without queues the input rate drops, first with the nested-loops join; with queues it is sustained",
         paper={
             f"{HASH} {DIRECT}": {"falls after (s)": FALLS[HASH]},
             f"{NESTED} {DIRECT}": {"falls after (s)": FALLS[NESTED]},
@@ -88,12 +88,12 @@ def decoupling(seed: int, elements: int = ELEMENTS) -> Outcome:
             "share of pairs that match": MATCHING,
             "processors": 2,
             "policies": dict(POLICIES),
-            "a join runs": "one element at a time, whichever source's thread brings it",
-            "costs": "ours: such that the join comes to its limit when Fig. 6 says so",
+            "a join runs": "one element at a time, in the thread of either source",
+            "costs": "ours: chosen so that the join is saturated at the time shown in Fig. 6",
             "hash join (s)": {"insert": HASHING, "remove": HASHING, "match": joins()[HASH].match},
             "nested-loops join (s)": {"probe of one element": joins()[NESTED].probe},
             "rate is averaged over (s)": EVERY,
-            "rate counts as kept from": KEPT,
+            "rate counts as sustained from": SUSTAINED,
         },
         series=_series(rates),
         axes=("time (s)", "input rate (elements/s, mean of both sources)"),
@@ -107,7 +107,7 @@ def _rule(paper: Figures, measured: Figures) -> bool:
 
 
 def _series(rates: Mapping[tuple[str, str], Floats]) -> list[Series]:
-    """One curve a join without queues, and one for both with queues: the sources then deliver the same rows."""
+    """One curve per join without queues, and one for both with queues, where the sources deliver the same rows."""
     curves = {f"{name}, {DIRECT}": rates[name, DIRECT] for name in (HASH, NESTED)}
     curves[f"both joins, {QUEUED}"] = np.mean([rates[name, QUEUED] for name in (HASH, NESTED)], axis=0)
     return [

@@ -1,4 +1,4 @@
-"""000 §6.7, Fig. 11: the capacities of virtual operators that three algorithms build in random graphs."""
+"""000 §6.7, Fig. 11: capacities of the virtual operators that three algorithms form in random graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headgate.scheduling.hmts import capacities, loads, place_queues
 OURS, SIMPLIFIED, CHAIN = "Algorithm 1", "simplified segment", "Chain"
 SIZES = (10, 20, 50, 100, 200, 500, 1000)
 SEEDS = 20
-# What the paper leaves open. A tenth of the operators read streams, a fifth of the others have two inputs.
+# Not given in the paper. A tenth of the operators read streams, a fifth of the others have two inputs.
 SOURCES, JOINS = 0.1, 0.2
 RATES, COSTS, SELECTIVITIES, BYTES = (10.0, 1000.0), (1e-5, 1e-2), (0.1, 1.0), (20.0, 200.0)
 
@@ -26,7 +26,7 @@ ALGORITHMS: Mapping[str, Callable[[View], Cut]] = {
 
 
 def random_graph(nodes: int, random: Random) -> View:
-    """A random query graph with costs, selectivities and sizes drawn for each operator, and the rates that follow."""
+    """A random query graph with random costs, selectivities and row sizes, and the resulting rates."""
     inputs: dict[str, list[str]] = {}
     streams = max(round(nodes * SOURCES), 1)
     for node in range(nodes):
@@ -58,27 +58,27 @@ def random_graph(nodes: int, random: Random) -> View:
 
 
 def placement(seed: int, seeds: int = SEEDS, sizes: Sequence[int] = SIZES) -> Outcome:
-    """Fig. 11: the mean capacity of the virtual operators, those below zero and those above apart."""
+    """Fig. 11: the mean capacity of the virtual operators, negative and positive capacities separately."""
     below: dict[str, list[float]] = {name: [] for name in ALGORITHMS}
     above: dict[str, list[float]] = {name: [] for name in ALGORITHMS}
-    stalled: dict[str, list[float]] = {name: [] for name in ALGORITHMS}
+    negative: dict[str, list[float]] = {name: [] for name in ALGORITHMS}
     for size in sizes:
         graphs = [random_graph(size, Random(f"{seed + n}/{size}")) for n in range(seeds)]
         for name, place in ALGORITHMS.items():
             found = [capacity for view in graphs for capacity in capacities(view.topology, place(view), loads(view))]
             below[name].append(_mean([c for c in found if c < 0]) * 1e3)
             above[name].append(_mean([c for c in found if c >= 0]) * 1e3)
-            stalled[name].append(100 * sum(c < 0 for c in found) / len(found))
+            negative[name].append(100 * sum(c < 0 for c in found) / len(found))
     best = [max(ALGORITHMS, key=lambda name: below[name][place]) for place in range(len(sizes))]
     return Outcome(
         name="hmts-placement",
         source="000 §6.7, Fig. 11",
-        claim="Algorithm 1 builds virtual operators whose mean negative capacity is the closest to zero, at every size",
+        claim="Algorithm 1 forms virtual operators whose mean negative capacity is closest to zero, at every size",
         paper={"Algorithm 1 closest to zero at every size": True},
         measured={
             "Algorithm 1 closest to zero at every size": all(name == OURS for name in best),
             "mean negative capacity (ms), over all sizes": {n: float(np.mean(v)) for n, v in below.items()},
-            "virtual operators below zero (%), over all sizes": {n: float(np.mean(v)) for n, v in stalled.items()},
+            "virtual operators below zero (%), over all sizes": {n: float(np.mean(v)) for n, v in negative.items()},
             "mean positive capacity (ms), over all sizes": {n: float(np.mean(v)) for n, v in above.items()},
         },
         rule=_rule,

@@ -1,4 +1,4 @@
-"""The true means of a modelled graph: sizes, rates, costs and selectivities, from the sources downstream."""
+"""Exact statistics of a modelled graph: row sizes, rates, costs and selectivities, propagated from the streams."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from headgate.simulation.arrivals import Arrivals
 from headgate.simulation.models import JoinModel, Model
 
 
-def row_bytes(
+def row_sizes(
     topology: Topology, operators: Mapping[str, Model], streams: float | Mapping[str, float]
 ) -> tuple[list[float], list[float]]:
-    """Bytes of a row on each edge, and of a row that each operator makes."""
+    """Bytes per row on each edge, and per result of each operator."""
     made = [0.0] * len(topology.operators)
     sizes = [0.0] * len(topology.edges)
 
@@ -41,7 +41,7 @@ def known_statistics(
     made: list[float],
     half_life: float,
 ) -> Statistics:
-    """Statistics that state what the models do on average at the streams' mean rates."""
+    """The statistics that the models have on average at the mean rates of the streams."""
     stats = Statistics(topology, half_life=half_life)
     results = [0.0] * len(topology.operators)
     for operator in topology.order:
