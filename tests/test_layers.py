@@ -110,12 +110,9 @@ TWICE = {
     "Operator",
     "Output",
     "Plan",
-    "Query",
-    "QueryClass",
     "Result",
     "Rows",
     "Run",
-    "Spec",
     "Workload",
 }
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from headgate.scheduling import PolicyError, Topology, View, policy
-from headgate.scheduling.amos import LEARNERS, Amos, Spec, learner
+from headgate.scheduling.amos import LEARNERS, Amos, ObjectiveWeights, learner
 from headgate.scheduling.amos.learners import RouletteWheel
 from headgate.simulation import ChangingPoisson, OperatorModel, Simulation
 
@@ -44,7 +44,7 @@ def test_the_spec_may_change_while_it_runs() -> None:
     def watched(view: View, now: float) -> bool:
         if now >= 60.0 and not shares:
             shares.append(dict(taken))
-            chosen.spec = Spec.of({"queue": 1.0})
+            chosen.spec = ObjectiveWeights.of({"queue": 1.0})
         taken[chosen.current.name] += 1
         return original(view, now)
 
@@ -69,7 +69,7 @@ def test_scores_follow_a_new_spec_at_once() -> None:
     assert first is not None
     assert second is not None
     assert first >= second
-    chosen.spec = Spec.of({"queue": 1.0})
+    chosen.spec = ObjectiveWeights.of({"queue": 1.0})
     first, second = chosen.score(0), chosen.score(1)
     assert first is not None
     assert second is not None
@@ -106,8 +106,8 @@ def test_a_bandit_finds_the_better_candidate_and_notices_a_change(name: str) -> 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Spec.of({"dealy": 1.0}), "unknown objective 'dealy' in the spec; did you mean 'delay'?"),
-        (lambda: Spec.of({}), "the spec needs at least one objective with a weight above zero"),
+        (lambda: ObjectiveWeights.of({"dealy": 1.0}), "unknown objective 'dealy' in the spec; did you mean 'delay'?"),
+        (lambda: ObjectiveWeights.of({}), "the spec needs at least one objective with a weight above zero"),
         (lambda: learner("whel"), "unknown learner 'whel'; did you mean 'wheel'?"),
     ],
 )

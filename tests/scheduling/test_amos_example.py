@@ -7,7 +7,7 @@ from math import isclose
 import pytest
 
 from headgate.scheduling import PolicyError, Topology
-from headgate.scheduling.amos import Scores, Spec
+from headgate.scheduling.amos import ObjectiveWeights, Scores
 from headgate.simulation import OperatorModel, RecordedArrivals, Simulation
 
 # Time: queue sizes of Op1, Op2, Op3, and the throughput so far. The stored text garbles some cells: of FIFO the
@@ -60,7 +60,7 @@ def test_the_tables(policy: str, table: dict[float, tuple[float, float, float, f
 
 def test_scores_by_equations_1_and_2() -> None:
     scores = Scores(decay=0.25)
-    spec = Spec.of({"queue": 75, "delay": 25})
+    spec = ObjectiveWeights.of({"queue": 75, "delay": 25})
     assert scores.score("a", spec) is None
     scores.update("a", {"queue": 10.0, "delay": 1.0})
     assert scores.score("a", spec) == 1.0  # no history to differ from yet
@@ -70,9 +70,9 @@ def test_scores_by_equations_1_and_2() -> None:
     scores.update("b", {"queue": 20.0, "delay": 1.5})
     # Queue: mean 20, so z = 0·0.75 + 0.5·0.25; delay: mean 1.5, the same.
     assert scores.score("b", spec) == pytest.approx(1 - 0.125)
-    assert scores.score("b", Spec.of({"delay": 1})) == pytest.approx(1 - 0.125)
+    assert scores.score("b", ObjectiveWeights.of({"delay": 1})) == pytest.approx(1 - 0.125)
 
 
 def test_a_spec_with_an_unknown_objective_is_refused() -> None:
     with pytest.raises(PolicyError, match="unknown objective 'dealy' in the spec; did you mean 'delay'"):
-        Spec.of({"dealy": 1.0})
+        ObjectiveWeights.of({"dealy": 1.0})

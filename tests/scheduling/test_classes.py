@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.scheduling import Topology, Units, View, policy
-from headgate.scheduling.cqc import ClassSelector, quotas, uses
+from headgate.scheduling.cqc import ClassSelector, class_shares, quotas
 from headgate.simulation import Constant, OperatorModel, Simulation
 
 
@@ -141,7 +141,7 @@ def test_a_shared_operator_runs_in_the_highest_class_and_is_charged_by_use() -> 
     view = View.of(topology)
     units = Units.of(topology, policy("cqc").cut(view))
     assert [topology.classes[unit.cls].name for unit in units.units] == ["H", "H", "N", "N"]
-    assert uses(topology, units)[0] == pytest.approx({0: 1 / 3, 1: 2 / 3})
+    assert class_shares(topology, units)[0] == pytest.approx({0: 1 / 3, 1: 2 / 3})
 
 
 def test_an_inner_cut_never_mixes_classes() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from headgate.runtime.loop import Loop
 from headgate.runtime.wiring import Wiring
-from headgate.scheduling import Cut, Policy, Scheduler, Statistics, View
+from headgate.scheduling import Policy, Scheduler, Statistics, View
 
 Figures = Sequence[float]
 """Cost, selectivity, bytes per row in and out, and arrival rate of an operator."""
@@ -25,7 +25,7 @@ def statistics_from(wiring: Wiring, known: Mapping[str, Figures], now: float) ->
     """Statistics that go on from what was known of operators that stay."""
     statistics = Statistics(wiring.topology)
     # The clock's zero is long ago: time counts from now.
-    statistics.settle(now)
+    statistics.update(now)
     for stage in wiring.stages:
         found = known.get(stage.key)
         if found is not None:
@@ -41,17 +41,4 @@ def scheduler_over(policy: Policy, view: View, wiring: Wiring, now: float) -> Sc
     for edge, queue in enumerate(wiring.queues):
         view.queues.rows[edge] = queue.waiting
         view.queues.oldest[edge] = queue.oldest
-    scheduler = Scheduler(policy, view)
-    scheduler.due = now + policy.interval
-    cut = scheduler.units.cut
-    full = _full(view, cut)
-    if full:
-        # Queues them first and leaves them then: the scheduler drains what it leaves.
-        scheduler.change(Cut(cut.queued | full, cut.together, cut.per_entry))
-        scheduler.change(cut)
-    return scheduler
-
-
-def _full(view: View, cut: Cut) -> frozenset[int]:
-    rows: Sequence[float] = view.queues.rows
-    return frozenset(edge for edge, waiting in enumerate(rows) if waiting > 0 and edge not in cut.queued)
+    return Scheduler(policy, view, now)

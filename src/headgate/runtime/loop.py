@@ -456,7 +456,7 @@ class Loop:
             wide = widths[producers[0]] if producers else self.stream_width.get(stage.id, 0.0)
             statistics.observe(stage.id, rows, made, seconds, rows * wide, made * stage.width)
             statistics.arrive(stage.id, counted.came - before.came)
-        statistics.settle(now)
+        statistics.update(now)
 
     def _counters(self, stage: Stage, came: int) -> Counted:
         """Of an operator, up to now. No fewer rows have come than the last time: a train on its way through neither

@@ -29,13 +29,13 @@ from headgate.scheduling import amos as _amos
 from headgate.scheduling import cqc as _cqc
 from headgate.scheduling import hmts as _hmts
 from headgate.scheduling import policies as _policies
-from headgate.scheduling.cut import Cut, Unit, Units
+from headgate.scheduling.cut import Cut, Routes, Unit, Units
 from headgate.scheduling.errors import ModelError, PolicyError, SchedulingError, TopologyError
 from headgate.scheduling.policy import Grant, Policy, Selector
 from headgate.scheduling.registry import parameters, policies, policy
 from headgate.scheduling.scheduler import Scheduler
 from headgate.scheduling.statistics import Statistics
-from headgate.scheduling.topology import Edge, Query, QueryClass, Topology
+from headgate.scheduling.topology import Edge, Topology, TopologyClass, TopologyQuery
 from headgate.scheduling.view import Foreseen, Oracle, Performance, Queues, View
 
 __all__ = [
@@ -48,15 +48,16 @@ __all__ = [
     "Performance",
     "Policy",
     "PolicyError",
-    "Query",
-    "QueryClass",
     "Queues",
+    "Routes",
     "Scheduler",
     "SchedulingError",
     "Selector",
     "Statistics",
     "Topology",
+    "TopologyClass",
     "TopologyError",
+    "TopologyQuery",
     "Unit",
     "Units",
     "View",

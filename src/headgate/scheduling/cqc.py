@@ -25,8 +25,8 @@ def quotas(priorities: Sequence[float], period: float) -> list[float]:
     return [p * period / total for p in priorities]
 
 
-def uses(topology: Topology, units: Units) -> list[dict[int, float]]:
-    """Per unit: the share of its cost that each class is charged, by how many of its queries use the unit."""
+def class_shares(topology: Topology, units: Units) -> list[dict[int, float]]:
+    """Per unit: the share of its cost charged to each class, by the number of the class's queries that use the unit."""
     rank = {cls: number for number, cls in enumerate(topology.classes)}
     shares: list[dict[int, float]] = []
     for unit in units.units:
@@ -40,13 +40,13 @@ def uses(topology: Topology, units: Units) -> list[dict[int, float]]:
 
 
 _grant = tuple.__new__
-"""Makes a grant in half the time that the class itself takes: there is one a decision."""
+"""Creates a grant twice as fast as calling the class; every decision creates one."""
 
 
 class Turn:
-    """A class in the round: what is left of its quota (`credit`, below zero a debt), and how many of its units wait.
+    """A class in the round: the rest of its quota (`credit`; a debt below zero) and the number of its `ready` units.
 
-    `shared` is what it was charged since its last turn for units that other classes ran.
+    `shared` is the time charged to it since its last turn for units that other classes ran.
     """
 
     __slots__ = ("credit", "inner", "ready", "shared", "slice")
@@ -59,7 +59,10 @@ class Turn:
 
 
 class Member:
-    """A unit in its class: the share of its cost that this class pays (`own`), and that which the others pay."""
+    """A unit in its class: the share of its cost that this class pays (`own`), and the shares of other classes.
+
+    `lent` is the credit taken for the running grant until its real cost is known.
+    """
 
     __slots__ = ("entries", "lent", "others", "own", "turn", "waiting")
 
@@ -73,15 +76,15 @@ class Member:
 
 
 class ClassSelector(Selector):
-    """Level 1 of CQC. A class runs until its quota is used or it has nothing to do.
+    """Level 1 of CQC. A class runs until its quota is used up or it has no ready unit.
 
-    What it ran over is taken off its next quota; what it left is lost (Algorithm 1, steps 2 and 3). A unit
+    Overrun is deducted from its next quota; unused quota is lost (Algorithm 1, steps 2 and 3). A unit
     that several classes use runs in the highest of them, and each is charged its share, up to half its slice
     a round; the class that runs it bears the rest.
 
-    So on one processor, while all classes have work and share nothing, a class of share s and quota T has had s·t of
-    any time t, but for what is left of a round, T(1 − s), and one grant; from round to round, its quotas within
-    one grant (`tests/scheduling/test_classes.py` has the bounds).
+    On one processor, while all classes have work and share no operator, a class of share s and quota T has received s·t
+    of any time t, within the rest of a round, T(1 − s), and one grant; over whole rounds, its quotas within one grant
+    (`tests/scheduling/test_classes.py` checks the bounds).
     """
 
     def __init__(self, view: View, units: Units, members: Sequence[int] | None, policy: Cqc) -> None:
@@ -96,12 +99,12 @@ class ClassSelector(Selector):
         ]
         self.watches_growth = any(turn.inner.watches_growth for turn in self.turns)
         of = dict(zip(present, self.turns, strict=True))
-        nobody = Member((), Turn(0.0, self), ())
-        self._members = [nobody] * len(units)
-        shares = uses(topology, units)
+        absent = Member((), Turn(0.0, self), ())
+        self._members = [absent] * len(units)
+        shares = class_shares(topology, units)
         for u in chosen:
             unit = units[u]
-            # What classes with no unit here would pay is its own class's.
+            # The shares of classes without a unit here fall to the unit's own class.
             others = [(of[c], share) for c, share in shares[u].items() if c in of and c != unit.cls]
             self._members[u] = Member(unit.entries, of[unit.cls], others)
             self._wait(self._members[u])
@@ -140,31 +143,31 @@ class ClassSelector(Selector):
                     if member.waiting:
                         member.waiting = False
                         turn.ready -= 1
-                    # At most what is left of its quota: lent until `finished` knows better, so that a second processor
-                    # sees it used.
+                    # At most the rest of its quota, deducted until `finished` knows the real cost, so that a second
+                    # processor sees it as used.
                     lent, credit = limit * member.own, turn.credit
                     if credit < lent:
                         lent, limit = credit, credit / member.own
                     member.lent = lent
                     turn.credit = credit - lent
                     return _grant(Grant, (unit, rows, limit))
-                # Nothing to do: what is left of its quota is lost.
+                # Nothing to do: the rest of its quota is lost.
                 turn.credit = turn.slice
                 idle += 1
             else:
                 # "Deducts the excess amount from its future quotas" (§4.2). Paying takes no time (step 2a): a class
-                # with work pays until it may run.
+                # with work pays until its credit is positive.
                 turn.credit += turn.slice
                 idle = 0 if turn.ready else idle + 1
             turn.shared = 0.0
             self._current = (self._current + 1) % len(self.turns)
             if not self._current:
-                self._forgive()
+                self._skip_paying_rounds()
             turn = self.turns[self._current]
         return None
 
-    def _forgive(self) -> None:
-        """At the beginning of a round: skips those in which every class with work only pays its debt."""
+    def _skip_paying_rounds(self) -> None:
+        """At the beginning of a round: skips the rounds in which every class with work only pays its debt."""
         ready = [turn for turn in self.turns if turn.ready]
         if not ready or any(turn.credit > 0 for turn in ready):
             return
@@ -178,7 +181,7 @@ class ClassSelector(Selector):
         turn = member.turn
         turn.credit -= elapsed * member.own - member.lent
         for other, share in member.others:
-            # What others run for a class takes at most half its time, or sharing would starve it.
+            # Units run by other classes take at most half of a class's time, or sharing would starve it.
             charged = min(elapsed * share, other.slice / 2 - other.shared)
             other.shared += charged
             other.credit -= charged

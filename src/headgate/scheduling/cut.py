@@ -1,8 +1,8 @@
-"""Cuts and units: which edges are queued, and so what is scheduled."""
+"""Cuts, units and routes: which edges are queued, what is scheduled, and where rows go."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headgate.scheduling.errors import TopologyError
@@ -130,6 +130,43 @@ class Units:
 
     def __getitem__(self, unit: int) -> Unit:
         return self.units[unit]
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Where rows go under a cut; the runtime and the simulator both follow it.
+
+    - `direct[o]`: the consumers that operator *o* calls, as (operator, port), in the order of the cut
+    - `queued[o]`: the queued edges that operator *o* writes to
+    - `stream_queued[s]`: the queued edges that stream *s* feeds
+    - `stream_direct[s]`: the consumers that the thread bringing rows of stream *s* calls (000 §2.4)
+    """
+
+    direct: tuple[tuple[tuple[int, int], ...], ...]
+    queued: tuple[tuple[int, ...], ...]
+    stream_queued: Mapping[str, tuple[int, ...]]
+    stream_direct: Mapping[str, tuple[tuple[int, int], ...]]
+
+    @classmethod
+    def of(cls, topology: Topology, cut: Cut) -> Routes:
+        position = {e: place for place, e in enumerate(cut.order)}
+
+        def direct(edges: Iterable[int]) -> tuple[tuple[int, int], ...]:
+            found = (topology.edges[e] for e in edges if e not in cut.queued)
+            return tuple((edge.consumer, edge.port) for edge in found)
+
+        def queued(edges: Iterable[int]) -> tuple[int, ...]:
+            return tuple(e for e in edges if e in cut.queued)
+
+        outputs = topology.outputs
+        if position:
+            outputs = tuple(tuple(sorted(edges, key=lambda e: position.get(e, e))) for edges in outputs)
+        return cls(
+            tuple(direct(edges) for edges in outputs),
+            tuple(queued(edges) for edges in outputs),
+            {stream: queued(edges) for stream, edges in topology.stream_edges.items()},
+            {stream: direct(edges) for stream, edges in topology.stream_edges.items()},
+        )
 
 
 def _components(topology: Topology, cut: Cut) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.graph.operators import Source
 from headgate.graph.shared import SharedGraph
-from headgate.scheduling.topology import Edge, Query, QueryClass, Topology
+from headgate.scheduling.topology import Edge, Topology, TopologyClass, TopologyQuery
 
 
 def topology_of(graph: SharedGraph) -> tuple[Topology, list[int]]:
@@ -24,7 +24,7 @@ def topology_of(graph: SharedGraph) -> tuple[Topology, list[int]]:
             stream = streams.get(producer)
             edges.append(Edge(len(edges), None if stream else place[producer], place[n], port, stream))
     queries = tuple(
-        Query(q.name, QueryClass(q.cls.name, float(q.cls.priority)), place[graph.number(q.plan)])
+        TopologyQuery(q.name, TopologyClass(q.cls.name, float(q.cls.priority)), place[graph.number(q.plan)])
         for q in graph.queries.values()
     )
     names = tuple(f"{nodes[n].kind} {n}" for n in numbers)

@@ -84,8 +84,8 @@ class Policy(ABC):
 
 
 @dataclass
-class Train:
-    """How much one grant may take: the parameters `rows` and `quantum` that every ranked policy has."""
+class GrantLimits:
+    """How much one grant may take: the parameters `rows` and `quantum` of every ranked policy."""
 
-    rows: float = parameter("rows", inf, "rows a grant may take (default: all that wait)")
+    rows: float = parameter("rows", inf, "rows a grant may take (default: all waiting rows)")
     quantum: float = parameter("seconds", inf, "time a grant may take (default: no limit)")

@@ -1,4 +1,4 @@
-"""Selectors that take the highest rank first: static ranks, and ranks that follow the queues."""
+"""Selectors that grant the highest rank first: static ranks, ranks that follow the queues, and turns."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ Rank = Callable[[View, Units], Sequence[float]]
 
 
 class Component:
-    """Units that share an operator: one of them runs at a time, and those that are called meanwhile wait for it."""
+    """Units that share an operator: one of them runs at a time. `parked` units became ready while another one ran."""
 
     __slots__ = ("busy", "parked")
 
     def __init__(self) -> None:
         self.busy = False
-        self.parked: list[Seat] = []
+        self.parked: list[UnitState] = []
 
 
-class Seat:
-    """All that a decision about a unit looks at, in one place: operators use the processor's cache in between.
+class UnitState:
+    """Everything a decision about a unit reads, in one object: the operators evict the processor's cache in between.
 
-    `waiting` says that it stands in the order; `place` and `version` are for those that rank.
+    `waiting`: the unit is in the selector's heap. `place` is its position in the order of ranks or turns; an entry of a
+    live heap is valid only if it carries the unit's `version`.
     """
 
     __slots__ = ("component", "entries", "grant", "place", "unit", "version", "waiting")
@@ -41,16 +42,16 @@ class Seat:
         self.version = 0
 
 
-def seats(units: Units, rows: float = inf, seconds: float = inf) -> list[Seat]:
-    """A seat for each unit, whose grants are of so many rows and seconds."""
+def unit_states(units: Units, rows: float = inf, seconds: float = inf) -> list[UnitState]:
+    """A state for each unit; every grant allows `rows` rows and `seconds` of time."""
     components = [Component() for _ in range(max([unit.component for unit in units.units], default=-1) + 1)]
-    return [Seat(unit, components[unit.component], Grant(unit.id, rows, seconds)) for unit in units.units]
+    return [UnitState(unit, components[unit.component], Grant(unit.id, rows, seconds)) for unit in units.units]
 
 
 class RankSelector(Selector):
     """Ranks that change only with the statistics: a heap of the ready units, highest rank first.
 
-    Ties go to the unit further upstream (lower id). The heap holds places in the order of all ranks.
+    Ties go to the unit further upstream (lower id). The heap holds positions in the order of all ranks.
     """
 
     def __init__(
@@ -65,69 +66,69 @@ class RankSelector(Selector):
         self._units = units
         self._rank = rank
         self._rows = view.queues.rows
-        self._seats = seats(units, rows, seconds)
-        self._order: list[Seat] = []
+        self._states = unit_states(units, rows, seconds)
+        self._order: list[UnitState] = []
         self._heap: list[int] = []
         self._put_in_order(view)
         for unit in range(len(units)) if members is None else members:
-            self._wait(self._seats[unit])
+            self._wait(self._states[unit])
 
     def _put_in_order(self, view: View) -> None:
         ranks = self._rank(view, self._units)
-        self._order = sorted(self._seats, key=lambda seat: -ranks[seat.unit])
-        for place, seat in enumerate(self._order):
-            seat.place = place
+        self._order = sorted(self._states, key=lambda state: -ranks[state.unit])
+        for place, state in enumerate(self._order):
+            state.place = place
 
-    def _wait(self, seat: Seat) -> None:
-        """It waits to be granted, if it has rows."""
+    def _wait(self, state: UnitState) -> None:
+        """Puts the unit into the heap if it has rows."""
         rows = self._rows
         # A loop and not `any`, which costs twice as much: this is the hot path.
-        for e in seat.entries:
+        for e in state.entries:
             if rows[e] > 0:
-                seat.waiting = True
-                heappush(self._heap, seat.place)
+                state.waiting = True
+                heappush(self._heap, state.place)
                 return
 
     def arrived(self, unit: int) -> None:
-        seat = self._seats[unit]
-        if not seat.waiting:
-            seat.waiting = True
-            heappush(self._heap, seat.place)
+        state = self._states[unit]
+        if not state.waiting:
+            state.waiting = True
+            heappush(self._heap, state.place)
 
     def next(self, now: float) -> Grant | None:
         heap, order, rows = self._heap, self._order, self._rows
         while heap:
-            seat = order[heappop(heap)]
-            component = seat.component
+            state = order[heappop(heap)]
+            component = state.component
             if component.busy:
-                component.parked.append(seat)
+                component.parked.append(state)
                 continue
-            seat.waiting = False
-            for e in seat.entries:
+            state.waiting = False
+            for e in state.entries:
                 if rows[e] > 0:
                     component.busy = True
-                    return seat.grant
+                    return state.grant
         return None
 
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
-        seat = self._seats[unit]
-        component = seat.component
+        state = self._states[unit]
+        component = state.component
         component.busy = False
         if component.parked:
             for other in component.parked:
                 heappush(self._heap, other.place)
             component.parked.clear()
-        if not seat.waiting:
-            self._wait(seat)
+        if not state.waiting:
+            self._wait(state)
 
     def refresh(self, view: View, now: float) -> None:
         waiting = [self._order[place] for place in self._heap]
         self._put_in_order(view)
-        self._heap = [seat.place for seat in waiting]
+        self._heap = [state.place for state in waiting]
         heapify(self._heap)
 
 
-Live = Callable[[Queues, Unit], float]
+LiveRank = Callable[[Queues, Unit], float]
 
 
 class LiveSelector(Selector):
@@ -135,7 +136,7 @@ class LiveSelector(Selector):
 
     Every change pushes a new entry; an entry that is not its unit's newest is dropped when it surfaces.
     `growth=False` if the rank does not depend on rows behind the oldest. Ties go to the unit further upstream
-    (lower id), or, if `downstream`, to the one further downstream: a row begun is pushed through.
+    (lower id), or, if `downstream`, to the one further downstream: a row that was begun is pushed through.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class LiveSelector(Selector):
         view: View,
         units: Units,
         members: Sequence[int] | None,
-        rank: Live,
+        rank: LiveRank,
         rows: float = inf,
         seconds: float = inf,
         growth: bool = True,
@@ -154,53 +155,53 @@ class LiveSelector(Selector):
         self._queues = view.queues
         self._units = units.units
         self._rank = rank
-        self._seats = seats(units, rows, seconds)
-        self._heap: list[tuple[float, int, int, Seat]] = []
+        self._states = unit_states(units, rows, seconds)
+        self._heap: list[tuple[float, int, int, UnitState]] = []
         for unit in range(len(units)) if members is None else members:
             self.arrived(unit)
 
     def arrived(self, unit: int) -> None:
         key = -self._rank(self._queues, self._units[unit])
-        seat = self._seats[unit]
-        seat.version += 1
+        state = self._states[unit]
+        state.version += 1
         if key == inf:
             return
-        heappush(self._heap, (key, -unit if self._downstream else unit, seat.version, seat))
+        heappush(self._heap, (key, -unit if self._downstream else unit, state.version, state))
         # Stale entries are at most a constant factor of the live ones, so a call stays O(log units).
-        if len(self._heap) > 64 + 8 * len(self._seats):
+        if len(self._heap) > 64 + 8 * len(self._states):
             self._heap = [entry for entry in self._heap if entry[2] == entry[3].version]
             heapify(self._heap)
 
     def changed(self, unit: int) -> None:
-        if not self._seats[unit].component.busy:
+        if not self._states[unit].component.busy:
             self.arrived(unit)
 
     def next(self, now: float) -> Grant | None:
         heap = self._heap
         while heap:
-            _, _, version, seat = heappop(heap)
-            if version != seat.version:
+            _, _, version, state = heappop(heap)
+            if version != state.version:
                 continue
-            component = seat.component
+            component = state.component
             if component.busy:
-                component.parked.append(seat)
+                component.parked.append(state)
                 continue
-            seat.version += 1
+            state.version += 1
             component.busy = True
-            return seat.grant
+            return state.grant
         return None
 
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
-        component = self._seats[unit].component
+        component = self._states[unit].component
         component.busy = False
         if component.parked:
-            for waiting in {seat.unit for seat in component.parked} - {unit}:
+            for waiting in {state.unit for state in component.parked} - {unit}:
                 self.arrived(waiting)
             component.parked.clear()
         self.arrived(unit)
 
     def refresh(self, view: View, now: float) -> None:
-        """Nothing to do: the ranks are live."""
+        """Does nothing: the ranks are live."""
 
 
 def oldest(queues: Queues, unit: Unit) -> float:
@@ -212,7 +213,7 @@ def oldest(queues: Queues, unit: Unit) -> float:
 
 
 def length(queues: Queues, unit: Unit) -> float:
-    """The rows that wait for the unit (−inf when there are none)."""
+    """The number of rows waiting for the unit (−inf when there are none)."""
     entries = unit.entries
     if len(entries) == 1:
         return queues.rows[entries[0]] or -inf
@@ -220,7 +221,7 @@ def length(queues: Queues, unit: Unit) -> float:
 
 
 class TurnSelector(Selector):
-    """Units take turns in the order in which they became ready; nobody starves."""
+    """Units take turns in the order in which they became ready; no unit starves."""
 
     def __init__(
         self,
@@ -234,57 +235,57 @@ class TurnSelector(Selector):
         self._limit = rows
         self._seconds = seconds
         self._rows = view.queues.rows
-        self._seats = seats(units, rows)
-        self._turns: list[tuple[int, Seat]] = []
+        self._states = unit_states(units, rows)
+        self._turns: list[tuple[int, UnitState]] = []
         self._count = 0
         self.refresh(view, 0.0)
         for unit in range(len(units)) if members is None else members:
-            self._wait(self._seats[unit])
+            self._wait(self._states[unit])
 
-    def _wait(self, seat: Seat) -> None:
-        """It takes its turn behind all others, if it has rows."""
+    def _wait(self, state: UnitState) -> None:
+        """Puts the unit behind all others if it has rows."""
         rows = self._rows
-        for e in seat.entries:
+        for e in state.entries:
             if rows[e] > 0:
-                self.arrived(seat.unit)
+                self.arrived(state.unit)
                 return
 
     def arrived(self, unit: int) -> None:
-        seat = self._seats[unit]
-        if not seat.waiting:
-            seat.waiting = True
+        state = self._states[unit]
+        if not state.waiting:
+            state.waiting = True
             self._count += 1
-            seat.place = self._count
-            heappush(self._turns, (self._count, seat))
+            state.place = self._count
+            heappush(self._turns, (self._count, state))
 
     def next(self, now: float) -> Grant | None:
         turns, rows = self._turns, self._rows
         while turns:
-            seat = heappop(turns)[1]
-            component = seat.component
+            state = heappop(turns)[1]
+            component = state.component
             if component.busy:
-                component.parked.append(seat)
+                component.parked.append(state)
                 continue
-            seat.waiting = False
-            for e in seat.entries:
+            state.waiting = False
+            for e in state.entries:
                 if rows[e] > 0:
                     component.busy = True
-                    return seat.grant
+                    return state.grant
         return None
 
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
-        seat = self._seats[unit]
-        component = seat.component
+        state = self._states[unit]
+        component = state.component
         component.busy = False
         if component.parked:
-            # A unit that had to wait for its component keeps its place in the round.
+            # A unit that waited for its component keeps its place in the round.
             for other in component.parked:
                 heappush(self._turns, (other.place, other))
             component.parked.clear()
-        if not seat.waiting:
-            self._wait(seat)
+        if not state.waiting:
+            self._wait(state)
 
     def refresh(self, view: View, now: float) -> None:
         if self._seconds is not None:
-            for seat, seconds in zip(self._seats, self._seconds(view, self._units), strict=True):
-                seat.grant = Grant(seat.unit, self._limit, seconds)
+            for state, seconds in zip(self._states, self._seconds(view, self._units), strict=True):
+                state.grant = Grant(state.unit, self._limit, seconds)

@@ -1,4 +1,4 @@
-"""One policy at work on one view: what the runtime and the simulator share of the grant loop."""
+"""One policy running on one view: the part of the grant loop that the runtime and the simulator share."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from headgate.scheduling.view import View
 
 
 class Scheduler:
-    """Keeps the cut, the units and the selector of a policy, and changes them while they run.
+    """Keeps the cut, the units and the selector of a policy, and changes them while grants run.
 
     An executor's loop, in full:
 
     1. rows come in on edge *e*: write `view.queues`, then `arrived(e, was_empty)`
     2. `next(now)`: a grant to run, or None
     3. when it is done: write `view.queues`, `finished(…)`, and 1. for every edge it wrote to
-    4. at `due`: settle the statistics, then `refresh(now)`
+    4. at `due`: update the statistics, then `refresh(now)`
 
     A change of cut is safe at any moment between grants: an edge that gets a queue has it at once; an edge
     that loses its queue keeps it until the queue is empty, and is drained before anything else is granted
     (000 §5.1.3: "all remaining elements in the queue must be entirely processed before"). So no row is lost
-    or overtaken. With several threads, a new cut waits until the grants that run are finished. So `units`
-    may change inside `next`: an executor that prepared itself for the units looks before it runs a grant.
+    or overtaken. With several threads, a new cut waits until the running grants are finished. So `units`
+    may change inside `next`: an executor that keeps state per unit compares `units` before it runs a grant.
     """
 
-    def __init__(self, policy: Policy, view: View) -> None:
+    def __init__(self, policy: Policy, view: View, now: float = 0.0) -> None:
+        """`view.queues` may hold rows already, also on edges that the policy wants direct: these are drained first."""
         self.policy = policy
         self.view = view
         self.decisions = 0
-        self.due = policy.interval
+        self.due = now + policy.interval
         self.units: Units
         self.selector: Selector
         self.watches_growth = False
@@ -38,11 +39,11 @@ class Scheduler:
         self._pending: Cut | None = None
         self._generation = policy.generation
         self._running = 0
-        self._target = policy.cut(view)
-        self._install(self._target)
+        self._target: Cut
+        self._change(policy.cut(view))
 
     def arrived(self, edge: int, was_empty: bool) -> None:
-        """Rows were put into the queue of an edge. If it was not empty this need be told only to one that
+        """Rows were put into the queue of an edge. If it was not empty, the call is needed only when
         `watches_growth`."""
         if was_empty:
             self.selector.arrived(self.units.of_edge[edge])
@@ -70,11 +71,11 @@ class Scheduler:
 
     @property
     def changing(self) -> bool:
-        """A new cut waits for what runs, or queues are drained for it."""
+        """Whether a new cut waits for running grants, or queues are being drained for it."""
         return self._pending is not None or bool(self._draining)
 
     def refresh(self, now: float) -> None:
-        """Let the policy look at fresh statistics: it ranks again, or cuts again."""
+        """Let the policy rank again, or cut again, from fresh statistics."""
         self.due = now + self.policy.interval
         if self.policy.refresh(self.view, now):
             cut = self.policy.cut(self.view)
@@ -85,13 +86,13 @@ class Scheduler:
             self.selector.refresh(self.view, now)
 
     def replace(self, policy: Policy, now: float) -> None:
-        """Go on with another policy."""
+        """Continue with another policy."""
         self.policy = policy
         self.due = now + policy.interval
         self.change(policy.cut(self.view))
 
     def change(self, cut: Cut) -> None:
-        """Go over to another cut as soon as nothing runs, draining first what must be drained."""
+        """Change to another cut as soon as no grant runs; queues that the new cut does not have are drained first."""
         if self._running:
             self._pending = cut
         else:
@@ -101,8 +102,7 @@ class Scheduler:
         self._pending = None
         self._target = cut
         rows = self.view.queues.rows
-        leaving = self.units.cut.queued - cut.queued
-        full = frozenset(e for e in leaving if rows[e] > 0)
+        full = frozenset(e for e, waiting in enumerate(rows) if waiting > 0 and e not in cut.queued)
         if full:
             depth = {o: place for place, o in enumerate(self.view.topology.order)}
             edges = self.view.topology.edges
@@ -125,7 +125,7 @@ class Scheduler:
                 self._running += 1
                 return Grant(unit)
             self._draining.pop()
-        # Looks again: a stream may have refilled its queue meanwhile.
+        # Checks again: a stream may have refilled its queue meanwhile.
         self._change(self._target)
         return self.next(now)
 

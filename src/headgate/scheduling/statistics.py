@@ -1,4 +1,4 @@
-"""What operators cost and yield: measured continuously, with exponential decay."""
+"""Cost, selectivity, row size and arrival rate of every operator: measured continuously, with exponential decay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SMALLEST_COST = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What an operator is expected to do to one row, before anything has been measured."""
+    """The assumed cost, selectivity and row sizes of an operator before anything is measured."""
 
     cost: float
     selectivity: float
@@ -38,8 +38,8 @@ DEFAULTS: Mapping[str, Expectation] = {
 class Statistics:
     """Per operator: cost (s/row), selectivity, bytes per row in and out, arrival rate (rows/s).
 
-    Read the lists directly (`cost[o]`, …). One thread writes: `observe` what was run, `arrive` what came in,
-    then `settle(now)` turns the decayed sums into estimates. A new operator starts from its kind's default,
+    Read the lists directly (`cost[o]`, …). One thread writes: `observe` and `arrive` add measurements,
+    then `update(now)` turns the decayed sums into estimates. A new operator starts from its kind's default,
     which counts as `prior` rows and fades with the first measurements.
     """
 
@@ -59,9 +59,9 @@ class Statistics:
         self._bytes_in = [prior * k.bytes_in for k in known]
         self._bytes_out = [prior * k.selectivity * k.bytes_out for k in known]
         self._arrived = [0.0] * len(known)
-        self._settled = 0.0
+        self._updated = 0.0
         # The decayed length of the time observed: what `_arrived` is divided by.
-        self._watched = 0.0
+        self._measured_time = 0.0
 
     def expect(
         self,
@@ -73,7 +73,7 @@ class Statistics:
         bytes_out: float = 100.0,
         rate: float = 0.0,
     ) -> None:
-        """State an operator's figures outright (from a model, or from an earlier run)."""
+        """Set an operator's figures (from a model, or from an earlier run)."""
         if not cost > 0:
             raise SchedulingError(f"operator {operator} has cost {cost}; give seconds per row above zero")
         if selectivity < 0 or bytes_in < 0 or bytes_out < 0 or rate < 0:
@@ -98,7 +98,7 @@ class Statistics:
         bytes_in: float,
         bytes_out: float,
     ) -> None:
-        """Add what one run of an operator did."""
+        """Add the measurements of one run of an operator."""
         self._rows_in[operator] += rows_in
         self._rows_out[operator] += rows_out
         self._seconds[operator] += seconds
@@ -106,16 +106,16 @@ class Statistics:
         self._bytes_out[operator] += bytes_out
 
     def arrive(self, operator: int, rows: float) -> None:
-        """Add rows that reached an operator's inputs (waiting or not)."""
+        """Add rows that reached an operator's inputs, processed or still waiting."""
         self._arrived[operator] += rows
 
-    def settle(self, now: float) -> None:
-        """Make the estimates current, then let what they were made of fade by the time since the last call."""
-        elapsed = now - self._settled
+    def update(self, now: float) -> None:
+        """Recompute the estimates, then decay the sums behind them by the time since the last update."""
+        elapsed = now - self._updated
         if elapsed <= 0:
             return
-        self._settled = now
-        self._watched += elapsed
+        self._updated = now
+        self._measured_time += elapsed
         fade = 0.5 ** (elapsed / self.half_life)
         for o, rows in enumerate(self._rows_in):
             if rows > 0:
@@ -124,11 +124,11 @@ class Statistics:
                 self.bytes_in[o] = self._bytes_in[o] / rows
             if self._rows_out[o] > 0:
                 self.bytes_out[o] = self._bytes_out[o] / self._rows_out[o]
-            self.rate[o] = self._arrived[o] / self._watched
+            self.rate[o] = self._arrived[o] / self._measured_time
             self._rows_in[o] *= fade
             self._rows_out[o] *= fade
             self._seconds[o] *= fade
             self._bytes_in[o] *= fade
             self._bytes_out[o] *= fade
             self._arrived[o] *= fade
-        self._watched *= fade
+        self._measured_time *= fade

@@ -23,7 +23,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryClass:
+class TopologyClass:
     """A rank of queries; a higher priority is served more."""
 
     name: str
@@ -31,11 +31,11 @@ class QueryClass:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class TopologyQuery:
     """A query: its class and the operator whose output is its result."""
 
     name: str
-    cls: QueryClass
+    cls: TopologyClass
     output: int
 
 
@@ -56,14 +56,14 @@ class Topology:
     operators: tuple[str, ...]
     kinds: tuple[str, ...]
     edges: tuple[Edge, ...]
-    queries: tuple[Query, ...]
+    queries: tuple[TopologyQuery, ...]
     inputs: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
     outputs: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
     stream_edges: Mapping[str, tuple[int, ...]] = field(init=False, repr=False)
     order: tuple[int, ...] = field(init=False, repr=False)
     serves: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
     results: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
-    classes: tuple[QueryClass, ...] = field(init=False, repr=False)
+    classes: tuple[TopologyClass, ...] = field(init=False, repr=False)
     operator_class: tuple[int, ...] = field(init=False, repr=False)
     _consumers: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
     _producers: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
@@ -94,7 +94,7 @@ class Topology:
         put(self, "order", self._sorted())
         put(self, "serves", self._served())
         classes = sorted({query.cls for query in self.queries}, key=lambda c: (-c.priority, c.name))
-        put(self, "classes", tuple(classes) or (QueryClass(DEFAULT_CLASS, 1.0),))
+        put(self, "classes", tuple(classes) or (TopologyClass(DEFAULT_CLASS, 1.0),))
         rank = {cls: index for index, cls in enumerate(self.classes)}
         last = len(self.classes) - 1
         put(
@@ -205,7 +205,7 @@ def _queries(
     edges: Sequence[Edge],
     queries: Mapping[str, str | tuple[str, str]] | None,
     classes: Mapping[str, float] | None,
-) -> tuple[Query, ...]:
+) -> tuple[TopologyQuery, ...]:
     priorities = dict(classes or {})
     for name, priority in priorities.items():
         if not priority > 0:
@@ -214,7 +214,7 @@ def _queries(
     if queries is None:
         fed = {edge.producer for edge in edges}
         queries = {name: name for number, name in enumerate(names) if number not in fed}
-    built: list[Query] = []
+    built: list[TopologyQuery] = []
     for query, target in queries.items():
         operator, label = (target, DEFAULT_CLASS) if isinstance(target, str) else target
         if operator not in names:
@@ -223,5 +223,5 @@ def _queries(
         if label not in priorities:
             hint = closest(label, priorities)
             raise TopologyError(f"query '{query}' is in unknown class '{label}'; {hint}")
-        built.append(Query(query, QueryClass(label, float(priorities[label])), names.index(operator)))
+        built.append(TopologyQuery(query, TopologyClass(label, float(priorities[label])), names.index(operator)))
     return tuple(built)

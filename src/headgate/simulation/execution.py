@@ -1,4 +1,7 @@
-"""Runs what is granted: rows out of a queue, through the modelled operators of a unit, into queues and results."""
+"""Runs grants in virtual time: rows out of a queue, through the modelled operators of a unit, into queues and results.
+
+The counterpart of `runtime/dataflow.py` and `runtime/queue.py`; see `kernel.py` for what the two executors share.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +11,31 @@ from functools import partial
 from math import ceil, inf
 from random import Random
 
-from headgate.scheduling.cut import Unit, Units
+from headgate.scheduling.cut import Routes, Unit, Units
 from headgate.scheduling.topology import Topology
 from headgate.scheduling.view import View
 from headgate.simulation.models import ModelState
 from headgate.simulation.recorder import Levels, QueryOutput
 
-# A waiting row: when it (or the row it stems from) arrived, how many tuples it is (a fraction, or 1), what it
-# will cost per tuple if that is drawn, and the number of readers left of a fork's shared copy.
+# A waiting row: arrival time (of the row it stems from), number of tuples (a fraction, or 1), cost per tuple if that is
+# drawn at random, and the number of remaining readers of a fork's shared copy.
 Row = tuple[float, float, float, list[int] | None]
-# What a piece of work wrote: rows for each queued edge, in the order in which the edges were first written.
+# The rows a grant wrote, for each queued edge, in the order in which the edges were first written.
 Outbox = list[tuple[int, list[Row]]]
-# What came of it: when it ended, rows taken, rows written, and what it wrote.
+# The outcome of a grant: end, number of rows taken, number of rows written, the rows written.
 Done = tuple[float, float, float, Outbox]
 Observer = Callable[[str, int, Row, float], None]
 
-
-# Takes at most so many rows through a unit, from a moment on; past the deadline no new one is begun.
+# (rows, begin, deadline): takes at most `rows` rows through a unit; after the deadline no new row is begun.
 Runner = Callable[[float, float, float], Done]
 
 
 class Execution:
-    """The queues and the operators of one run, with all that is counted on the way.
+    """The queues and operators of one run, and their counters.
 
     `runners[unit]` runs a grant. A train of rows through one operator of fixed cost and selectivity is run in one
-    step (`_train`); all else row by row, depth first through the unit (`_rows`). Both give the same rows at the
-    same times.
+    step (`_train`); everything else row by row, depth first through the unit (`_rows`). Both produce the same rows at
+    the same times.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class Execution:
         self._consumers = [edge.consumer for edge in topology.edges]
         self._ports = [edge.port for edge in topology.edges]
         self._draws = [None if models[o].seconds is not None else models[o].draw for o in self._consumers]
-        # One source of chance an operator: the same rows pass it whatever the policy.
+        # A random generator per operator: the same rows pass it under every policy.
         self._chance = [Random(f"{seed}/{name}/selectivity").random for name in topology.operators]
         self._carry = [0.0] * count
         self._direct: list[list[tuple[int, int]]] = [[] for _ in range(count)]
@@ -77,20 +79,18 @@ class Execution:
         self._outbox: dict[int, list[Row]] = {}
         self._process = self._processor()
 
-    def prepare(self, units: Units) -> None:
-        """Get ready for new units: which edges each operator calls directly, which it writes to a queue."""
-        edges, queued = self._topology.edges, units.cut.queued
-        place = {e: i for i, e in enumerate(units.cut.order)}
-        for operator, declared in enumerate(self._topology.outputs):
-            outs = sorted(declared, key=lambda e: place.get(e, e)) if place else declared
-            self._direct[operator][:] = [(edges[e].consumer, edges[e].port) for e in outs if e not in queued]
-            self._queued[operator][:] = [e for e in outs if e in queued]
+    def prepare(self, units: Units, routes: Routes) -> None:
+        """Set up the runners of new units."""
+        for operator in range(len(self._models)):
+            # In place: the closures hold on to the lists.
+            self._direct[operator][:] = routes.direct[operator]
+            self._queued[operator][:] = routes.queued[operator]
         self.runners = [
             self._train(unit) if self._is_plain(unit) else partial(self._rows, unit) for unit in units.units
         ]
 
     def call(self, operator: int, port: int, now: float) -> Done:
-        """A source's own thread brings a row: through the operator and all that it calls directly."""
+        """A source's own thread takes a row through the operator and everything that it calls directly."""
         outbox: dict[int, list[Row]] = {}
         self._outbox = outbox
         draw = None if self._models[operator].seconds is not None else self._models[operator].draw
@@ -115,7 +115,7 @@ class Execution:
         return list(outbox.items())
 
     def put(self, edge: int, rows: list[Row]) -> bool:
-        """Rows become visible in a queue; whether it was empty."""
+        """Makes rows visible in a queue; True if it was empty."""
         queue, state = self.queues[edge], self._view.queues
         empty = not queue
         queue.extend(rows)
@@ -129,7 +129,7 @@ class Execution:
         return empty
 
     def _is_plain(self, unit: Unit) -> bool:
-        """Whether the unit is one operator that treats all rows alike."""
+        """Whether the unit is a single operator with the same cost and selectivity for every row."""
         if len(unit.entries) > 1 or self._observer is not None:
             return False
         operator = self._consumers[unit.entries[0]]
@@ -137,7 +137,7 @@ class Execution:
         return model.seconds is not None and model.selectivity is not None and not self._direct[operator]
 
     def _train(self, unit: Unit) -> Runner:
-        """The function that takes a train through the unit's operator; a closure, because it is the hot path."""
+        """The function that takes a train through the unit's operator; a closure because this is the hot path."""
         entry = unit.entries[0]
         operator = self._consumers[entry]
         queue = self.queues[entry]
@@ -145,7 +145,7 @@ class Execution:
         size_in, size_out = self._sizes[entry], self._made[operator]
         edges = tuple(self._queued[operator])
         fan = len(edges)
-        # The one reader of a result, if its rows are alike too: by far the most common case.
+        # One reader, with the same cost for every row: by far the most common case.
         plainly = fan == 1 and self._draws[edges[0]] is None
         target = edges[0] if plainly else -1
         draws = [self._draws[e] for e in edges]
@@ -208,7 +208,7 @@ class Execution:
                             for (_, into), draw in zip(outbox, draws, strict=True):
                                 into.append((arrival, out, 0.0 if draw is None else draw(), mates))
                 freed += size
-                # What was taken and what was made change places at one moment: one change of the levels.
+                # The row leaves and its results appear at the same moment: one change of the levels.
                 log_time(t)
                 log_rows(-rows)
                 log_bytes(-size)
@@ -254,11 +254,11 @@ class Execution:
 
     def _oldest_entry(self, entries: Sequence[int]) -> int:
         queues = self.queues
-        # Of rows equally old the longest queue's: so the readers of a fork take turns, and its rows are soon free.
+        # Ties go to the longest queue: the readers of a fork take turns, and its rows are freed early.
         return min([e for e in entries if queues[e]], key=lambda e: (queues[e][0][0], -len(queues[e])))
 
     def _enter(self, t: float, edge: int, arrival: float, rows: float, shared: list[int] | None, first: bool) -> None:
-        """A row is made for a queued edge: from now on it takes memory, once for all readers of a fork."""
+        """Creates a row for a queued edge; from now on it takes memory, once for all readers of a fork."""
         draw = self._draws[edge]
         row: Row = (arrival, rows, 0.0 if draw is None else draw(), shared)
         size = rows * self._sizes[edge] if first else 0.0
@@ -276,7 +276,7 @@ class Execution:
             box.append(row)
 
     def _release(self, edge: int, row: Row, t: float) -> None:
-        """A row is through its unit: its memory is free, unless another branch of the fork needs it."""
+        """A row has passed its unit: its memory is free unless another branch of the fork still needs it."""
         queue, state, levels = self.queues[edge], self._view.queues, self._levels
         rows, shared = row[1], row[3]
         size = rows * self._sizes[edge]
@@ -301,7 +301,7 @@ class Execution:
             self._observer("out", edge, row, t)
 
     def _processor(self) -> Callable[[int, int, float, float, float, float], float]:
-        """The function that takes one row depth first through its unit; a closure, because it is hot too."""
+        """The function that takes one row depth first through its unit; a closure because it is hot too."""
         models = self._models
         seconds = [m.seconds for m in models]
         selectivity = [m.selectivity for m in models]

@@ -1,4 +1,11 @@
-"""The virtual-time executor: runs what a policy grants, over modelled operators."""
+"""The virtual-time executor: runs the grants of a policy over modelled operators.
+
+Shared with the runtime (`runtime/loop.py`): everything that decides. Both executors ask one `Scheduler` (selection,
+changes of cut, draining, refresh times), write one `View` (queues, performance), measure into one `Statistics`, and
+route rows by one `Routes`. Not shared: everything that executes. Here time is virtual and jumps from event to event, a
+row is a tuple of numbers, a grant is one step that ends at a computed moment, and there is no thread, lock or memory
+limit. A common loop would pay for both kinds of rows in its hottest lines, so each executor has its own.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from headgate.scheduling.cut import Units
+from headgate.scheduling.cut import Routes, Units
 from headgate.scheduling.errors import ModelError, closest
 from headgate.scheduling.policy import Policy
 from headgate.scheduling.registry import policy as policy_of
@@ -28,7 +35,7 @@ from headgate.simulation.result import SimulationResult
 
 TUPLES = ("whole", "random", "fractional")
 
-# A piece of work under way: end, unit (−1: a source's own thread), elapsed, rows in, rows out, what it wrote.
+# A running grant: end, unit (−1: a source's own thread), elapsed time, rows in, rows out, the rows it wrote.
 Job = tuple[float, int, float, float, float, Outbox]
 
 
@@ -46,7 +53,7 @@ class Simulation:
       "out" of every queue
 
     A grant is not preempted; its results become visible when it ends, but count in the queues from the
-    moment they are made. A row holds its memory until it is through its unit.
+    moment they are made. A row holds its memory until it has passed its unit.
     """
 
     def __init__(
@@ -101,11 +108,11 @@ class Simulation:
         self._idle = 0.0
         self._spent = 0.0
         self._processed = [0.0] * len(topology.operators)
-        # Rows that wait before operators which their sources run themselves, by component; and when it is free.
-        self._doors: dict[int, deque[tuple[float, int, int, str]]] = {}
+        # Rows of streams without a queue, by the component that their sources run; and when the component is free.
+        self._unqueued: dict[int, deque[tuple[float, int, int, str]]] = {}
         self._free_at: dict[int, float] = {}
-        # Per stream: its name, when its rows were taken, the queued edges and the direct ones (as operator, port).
-        self._entrances: list[tuple[str, array[float], list[int], list[tuple[int, int]]]] = []
+        # Per stream: its name, when its rows were accepted, its queued edges, its direct consumers (operator, port).
+        self._streams: list[tuple[str, array[float], tuple[int, ...], tuple[tuple[int, int], ...]]] = []
         self._changes: list[tuple[float, str]] = []
         self.scheduler = Scheduler(policy_of(policy), self.view)
         self._units: Units | None = None
@@ -137,7 +144,7 @@ class Simulation:
                 if job is not None:
                     end = job[0]
                     if alone and end <= until and (not coming or end < coming[0][0]):
-                        # Nothing happens before it ends, as most often with one processor: straight on.
+                        # No other event comes before its end, the usual case with one processor: finish it at once.
                         elapsed = end - self._now
                         performance.queued_rows += elapsed * execution.total_rows
                         performance.queued_bytes += elapsed * state.held
@@ -161,7 +168,7 @@ class Simulation:
                 performance.queued_bytes += elapsed * state.held
                 self._now = moment
             if arrival <= ending:
-                # All rows of one moment are there before the next decision.
+                # All rows of one moment arrive before the next decision.
                 while coming and coming[0][0] <= moment:
                     number = coming[0][1]
                     arrive(number, moment)
@@ -177,13 +184,13 @@ class Simulation:
         return self._result(len(running))
 
     def _start(self) -> Job | None:
-        """Begin the next piece of work."""
+        """Begin the next grant, or the next row of a stream without a queue."""
         now = self._now
-        if self._doors:
-            for component, door in self._doors.items():
+        if self._unqueued:
+            for component, rows_of in self._unqueued.items():
                 # A source's thread runs its own operators; it waits only for the component itself.
-                if door and self._free_at.get(component, 0.0) <= now:
-                    return self._run_door(component, door)
+                if rows_of and self._free_at.get(component, 0.0) <= now:
+                    return self._run_unqueued(component, rows_of)
         scheduler = self.scheduler
         grant = scheduler.next(now)
         if scheduler.units is not self._units:
@@ -191,7 +198,7 @@ class Simulation:
         if grant is None:
             return None
         unit, rows, seconds = grant
-        if not self._doors:
+        if not self._unqueued:
             t, taken, made, outbox = self._execution.runners[unit](rows, now + self._switch, now + seconds)
             return t, unit, t - now, taken, made, outbox
         component = scheduler.units.units[unit].component
@@ -200,8 +207,8 @@ class Simulation:
         self._free_at[component] = t
         return t, unit, t - now, taken, made, outbox
 
-    def _run_door(self, component: int, door: deque[tuple[float, int, int, str]]) -> Job:
-        _, operator, port, stream = door.popleft()
+    def _run_unqueued(self, component: int, waiting: deque[tuple[float, int, int, str]]) -> Job:
+        _, operator, port, stream = waiting.popleft()
         self._accepted[stream].append(self._now)
         t, taken, made, outbox = self._execution.call(operator, port, self._now)
         self._free_at[component] = t
@@ -217,33 +224,28 @@ class Simulation:
             scheduler.finished(unit, end, elapsed, rows_in, rows_out)
 
     def _arrive(self, number: int, moment: float) -> None:
-        stream, accepted, queued, direct = self._entrances[number]
+        stream, accepted, queued, direct = self._streams[number]
         if queued:
             for edge, rows in self._execution.arrive(queued, moment):
                 self.scheduler.arrived(edge, self._execution.put(edge, rows))
             accepted.append(moment)
         for operator, port in direct:
             component = self.scheduler.units.component_of[operator]
-            self._doors.setdefault(component, deque()).append((moment, operator, port, stream))
+            self._unqueued.setdefault(component, deque()).append((moment, operator, port, stream))
 
     def _prepare(self) -> None:
-        """Get ready for new units."""
+        """Set up the state that depends on the units."""
         units = self._units = self.scheduler.units
-        edges = self.topology.edges
-        self._execution.prepare(units)
-        self._entrances = [
-            (
-                stream,
-                self._accepted[stream],
-                [e for e in found if e in units.cut.queued],
-                [(edges[e].consumer, edges[e].port) for e in found if e not in units.cut.queued],
-            )
-            for stream, found in self.topology.stream_edges.items()
+        routes = Routes.of(self.topology, units.cut)
+        self._execution.prepare(units, routes)
+        self._streams = [
+            (stream, self._accepted[stream], routes.stream_queued[stream], routes.stream_direct[stream])
+            for stream in self.topology.streams
         ]
-        waiting = [entry for door in self._doors.values() for entry in door]
-        self._doors.clear()
-        for entry in sorted(waiting):
-            self._doors.setdefault(units.component_of[entry[1]], deque()).append(entry)
+        waiting = [row for rows in self._unqueued.values() for row in rows]
+        self._unqueued.clear()
+        for row in sorted(waiting):
+            self._unqueued.setdefault(units.component_of[row[1]], deque()).append(row)
         self._changes.append((self._now, str(self.scheduler.policy)))
 
     def _refresh(self) -> None:
@@ -257,13 +259,13 @@ class Simulation:
                 stats.arrive(o, max(done.came[o], rows))
             done.rows_in[o] = done.rows_out[o] = done.busy[o] = done.came[o] = 0.0
         if self._measured:
-            stats.settle(self._now)
+            stats.update(self._now)
         self.scheduler.refresh(self._now)
         if self.scheduler.units is not self._units:
             self._prepare()
 
     def waiting(self, edge: int, limit: int) -> Sequence[Foreseen]:
-        """The oracle (001 §5): what the rows that wait on an edge will cost and yield."""
+        """The oracle (001 §5): the cost and yield of the rows waiting on an edge."""
         operator = self.topology.edges[edge].consumer
         model = self._running_models[operator]
         leaves = not self.topology.outputs[operator]

@@ -3,6 +3,6 @@
 from headgate.scheduling.amos.choice import LEARNERS, learner
 from headgate.scheduling.amos.learners import Learner
 from headgate.scheduling.amos.policy import Amos
-from headgate.scheduling.amos.scoring import Objective, Scores, Spec
+from headgate.scheduling.amos.scoring import Objective, ObjectiveWeights, Scores
 
-__all__ = ["LEARNERS", "Amos", "Learner", "Objective", "Scores", "Spec", "learner"]
+__all__ = ["LEARNERS", "Amos", "Learner", "Objective", "ObjectiveWeights", "Scores", "learner"]

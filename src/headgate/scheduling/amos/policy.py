@@ -10,7 +10,7 @@ from typing import ClassVar
 from headgate.scheduling.amos.choice import LEARNERS, learner
 from headgate.scheduling.amos.controlled import Situation
 from headgate.scheduling.amos.learners import Learner
-from headgate.scheduling.amos.scoring import OBJECTIVES, Scores, Spec
+from headgate.scheduling.amos.scoring import OBJECTIVES, ObjectiveWeights, Scores
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.errors import PolicyError
 from headgate.scheduling.policies.chain import Chain
@@ -47,7 +47,7 @@ class Amos(Policy):
         if not self.policies:
             raise PolicyError("policy 'amos' needs at least one candidate")
         self._names = [f"{number}:{p.name}" for number, p in enumerate(self.policies)]
-        self.spec = Spec.of(self.weights)
+        self.spec = ObjectiveWeights.of(self.weights)
         self._generation = 0
         self._scores = Scores(self.decay)
         self._learner: Learner = learner(self.learner)

@@ -37,13 +37,13 @@ OBJECTIVES: Mapping[str, Objective] = {
 
 
 @dataclass(frozen=True)
-class Spec:
+class ObjectiveWeights:
     """What is asked: weighted objectives, the weights adding up to 1 (002 §3.2, Table 3)."""
 
     weights: Mapping[str, float]
 
     @classmethod
-    def of(cls, weights: Mapping[str, float]) -> Spec:
+    def of(cls, weights: Mapping[str, float]) -> ObjectiveWeights:
         for name in weights:
             if name not in OBJECTIVES:
                 raise PolicyError(f"unknown objective '{name}' in the spec; {closest(name, OBJECTIVES)}")
@@ -94,14 +94,14 @@ class Scores:
             decay = self.decay if name in own else 0.0
             own[name] = fresh * (1 - decay) + own.get(name, 0.0) * decay
 
-    def score(self, policy: str, spec: Spec) -> float | None:
+    def score(self, policy: str, spec: ObjectiveWeights) -> float | None:
         """Equation 2: Σ q_i·z_i·w_i + 1, within (0, 2)."""
         own = self._z.get(policy)
         if own is None:
             return None
         return 1 + sum(OBJECTIVES[n].sign * own.get(n, 0.0) * w for n, w in spec.weights.items())
 
-    def reward(self, values: Mapping[str, float], spec: Spec) -> float:
+    def reward(self, values: Mapping[str, float], spec: ObjectiveWeights) -> float:
         """How good the last interval was by itself, within (0, 2): what the bandit learners learn from."""
         return 1 + sum(
             OBJECTIVES[n].sign * self._history[n].normalized(values[n]) * w

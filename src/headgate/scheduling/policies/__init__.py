@@ -1,31 +1,7 @@
-"""The policies, one a file; importing this package registers them all."""
+"""The policies, one a file. Importing this package imports and so registers every module in it."""
 
-from headgate.scheduling.policies import (
-    aurora,
-    chain,
-    chart,
-    fifo,
-    greedy,
-    highest_rate,
-    most_tuples,
-    mss,
-    path_capacity,
-    round_robin,
-    segment,
-    threshold,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "aurora",
-    "chain",
-    "chart",
-    "fifo",
-    "greedy",
-    "highest_rate",
-    "most_tuples",
-    "mss",
-    "path_capacity",
-    "round_robin",
-    "segment",
-    "threshold",
-]
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

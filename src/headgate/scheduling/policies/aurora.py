@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.flow import downstream, memory_slope, within
-from headgate.scheduling.policy import Grant, Policy, Selector, Train
+from headgate.scheduling.policy import Grant, GrantLimits, Policy, Selector
 from headgate.scheduling.registry import parameter, register
 from headgate.scheduling.view import View
 
@@ -77,7 +77,7 @@ class SuperboxSelector(Selector):
 
 @register("aurora")
 @dataclass
-class Trains(Train, Policy):
+class Trains(GrantLimits, Policy):
     """`by=cost`: leaves to root, so every box is called once for all its tuples; `by=latency`: boxes by the
     time to the output, each followed by all that is downstream of it; `by=memory`: boxes by bytes freed
     per second."""

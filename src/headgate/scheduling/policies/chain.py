@@ -9,7 +9,7 @@ from typing import ClassVar
 from headgate.scheduling.charts import Path, memory_steps, partition, paths
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.flow import memory_slope, rank_by
-from headgate.scheduling.policy import Policy, Selector, Train
+from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.ranked import RankSelector
 from headgate.scheduling.registry import register
 from headgate.scheduling.topology import Topology
@@ -30,7 +30,7 @@ def cut_of_segments(topology: Topology, segmented: Iterable[tuple[Path, Sequence
 
 @register()
 @dataclass
-class Chain(Train, Policy):
+class Chain(GrantLimits, Policy):
     """Operators in one segment of a path's lower envelope run as one; rank: the segment's slope.
 
     Forks are cut, each branch with a buffer of its own in mind (see `chart-memory` for shared forks).

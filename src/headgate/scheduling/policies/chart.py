@@ -9,7 +9,7 @@ from typing import ClassVar
 from headgate.scheduling.charts import Partitioned, leaving_bytes, partition_graph
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.flow import downstream, memory_slope, rank_by, result_slope
-from headgate.scheduling.policy import Policy, Selector, Train
+from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.ranked import RankSelector
 from headgate.scheduling.registry import register
 from headgate.scheduling.view import View
@@ -55,7 +55,7 @@ def memory_partitions(view: View) -> Partitioned[Buffer]:
 
 @register()
 @dataclass
-class ChartLatency(Train, Policy):
+class ChartLatency(GrantLimits, Policy):
     """Rank: results per second of the partition; inside it, the branch with the steeper chart goes first."""
 
     name: ClassVar[str] = "chart-latency"
@@ -86,7 +86,7 @@ class ChartLatency(Train, Policy):
 
 @register()
 @dataclass
-class ChartMemory(Train, Policy):
+class ChartMemory(GrantLimits, Policy):
     """Rank: bytes freed per second of the partition. A fork's readers are always in one partition."""
 
     name: ClassVar[str] = "chart-memory"

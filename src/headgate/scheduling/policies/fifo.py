@@ -8,7 +8,7 @@ from math import inf
 from typing import ClassVar
 
 from headgate.scheduling.cut import Cut, Units
-from headgate.scheduling.policy import Policy, Selector, Train
+from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.ranked import LiveSelector, oldest
 from headgate.scheduling.registry import register
 from headgate.scheduling.view import View
@@ -16,7 +16,7 @@ from headgate.scheduling.view import View
 
 @register()
 @dataclass
-class Fifo(Train, Policy):
+class Fifo(GrantLimits, Policy):
     """Pushes the oldest rows through first; a result is as old as the row it stems from.
 
     Of rows equally old, the one furthest through the plan goes first, as in 002 Table 1.

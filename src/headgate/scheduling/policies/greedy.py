@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.flow import memory_slope, rank_by
-from headgate.scheduling.policy import Policy, Selector, Train
+from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.ranked import RankSelector
 from headgate.scheduling.registry import parameter, register
 from headgate.scheduling.view import View
@@ -16,7 +16,7 @@ from headgate.scheduling.view import View
 
 @register()
 @dataclass
-class Greedy(Train, Policy):
+class Greedy(GrantLimits, Policy):
     """`of=memory`: (M_in − σ·M_out)/τ; `of=latency`: σ/τ, the results of the operator itself per second."""
 
     name: ClassVar[str] = "greedy"

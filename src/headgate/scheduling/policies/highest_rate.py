@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.flow import downstream
-from headgate.scheduling.policy import Policy, Selector, Train
+from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.ranked import RankSelector
 from headgate.scheduling.registry import parameter, register
 from headgate.scheduling.sources_last import SourcesLastSelector
@@ -19,7 +19,7 @@ from headgate.scheduling.view import View
 
 @register("highest-rate")
 @dataclass
-class HighestRate(Train, Policy):
+class HighestRate(GrantLimits, Policy):
     """Rank of operator x: S_x/C_x of the query fragment downstream from x.
 
     `sources=last`: operators that read a stream are not ranked; all of them run, one after the other, whenever

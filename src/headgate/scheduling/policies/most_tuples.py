@@ -8,7 +8,7 @@ from math import inf
 from typing import ClassVar
 
 from headgate.scheduling.cut import Cut, Units
-from headgate.scheduling.policy import Policy, Selector, Train
+from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.ranked import LiveSelector, length
 from headgate.scheduling.registry import register
 from headgate.scheduling.view import View
@@ -16,7 +16,7 @@ from headgate.scheduling.view import View
 
 @register("most-tuples")
 @dataclass
-class MostTuples(Train, Policy):
+class MostTuples(GrantLimits, Policy):
     """Priority is the number of tuples in the unit's input queue(s)."""
 
     name: ClassVar[str] = "mtiq"

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.flow import rank_by
-from headgate.scheduling.policy import Policy, Selector, Train
+from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.ranked import RankSelector
 from headgate.scheduling.registry import register
 from headgate.scheduling.view import View
@@ -16,7 +16,7 @@ from headgate.scheduling.view import View
 
 @register("path-capacity")
 @dataclass
-class PathCapacity(Train, Policy):
+class PathCapacity(GrantLimits, Policy):
     """Rank: rows the path can process per second, 1/(1/C_1 + σ_1/C_2 + … + σ_1…σ_{k−1}/C_k)."""
 
     name: ClassVar[str] = "path"

@@ -8,7 +8,7 @@ from math import inf
 from typing import ClassVar
 
 from headgate.scheduling.cut import Cut, Units
-from headgate.scheduling.policy import Policy, Selector, Train
+from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.ranked import TurnSelector
 from headgate.scheduling.registry import parameter, register
 from headgate.scheduling.view import View
@@ -16,7 +16,7 @@ from headgate.scheduling.view import View
 
 @register("round-robin")
 @dataclass
-class RoundRobin(Train, Policy):
+class RoundRobin(GrantLimits, Policy):
     """Every ready unit in turn, for `rows` rows or a `quantum` of time."""
 
     name: ClassVar[str] = "rr"

@@ -10,7 +10,7 @@ from typing import ClassVar
 from headgate.scheduling.charts import Path, leaving_bytes, paths
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.flow import memory_slope, rank_by
-from headgate.scheduling.policy import Policy, Selector, Train
+from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.ranked import RankSelector
 from headgate.scheduling.registry import parameter, register
 from headgate.scheduling.view import View
@@ -60,7 +60,7 @@ def prune(found: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 @register()
 @dataclass
-class SegmentPolicy(Train, Policy):
+class SegmentPolicy(GrantLimits, Policy):
     """Rank of a segment: its memory release capacity."""
 
     name: ClassVar[str] = "segment"

@@ -9,14 +9,14 @@ from typing import ClassVar
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.policies.path_capacity import PathCapacity
 from headgate.scheduling.policies.segment import SegmentPolicy
-from headgate.scheduling.policy import Policy, Selector, Train
+from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.registry import parameter, register
 from headgate.scheduling.view import View
 
 
 @register()
 @dataclass
-class Threshold(Train, Policy):
+class Threshold(GrantLimits, Policy):
     """Latency first, until the queues hold `mark` bytes; back when they hold less than `low` of it."""
 
     name: ClassVar[str] = "threshold"
