@@ -1,4 +1,7 @@
-"""Writes what Spark gives into a table of cases: `python -m tests.expressions.record FILE…`; review the difference."""
+"""Writes what Spark gives into tables of cases: `python -m tests.expressions.record FILE…`; review the difference.
+
+Each file gets a stamp (`tests.recorded`): while it fits, Spark is asked again by `make test-all` only.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import pyarrow as pa
 from headgate.graph.types import TIMESTAMP_NTZ
 from headgate.spark.session import local_session
 from tests.expressions.tables import Table, load, shown
+from tests.recorded import write_stamped
 
 
 def spark_values(spark: Any, table: Table, expressions: list[str]) -> list[pa.Array]:
@@ -45,7 +49,7 @@ def record(spark: Any, path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     for case, values in zip(table.cases, _values(spark, table, [c.expression for c in table.cases]), strict=True):
         lines[case.line - 1] = f"{case.expression} => {values}"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_stamped(path, "\n".join(lines) + "\n")
 
 
 def _values(spark: Any, table: Table, expressions: list[str]) -> list[str]:

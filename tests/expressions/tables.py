@@ -2,6 +2,7 @@
 
 A file starts with `zone: …` (optional), `columns: name TYPE, …` and one line `row: value | value …` for each row.
 Every other line is `expression => value | value …`, one value for each row, or `expression => ERROR CONDITION`.
+A line that starts with # is a comment; one of them is the stamp of the answers (`tests.recorded`).
 Values are written as Python would: NULL, True, 12, 'text', 1.5, and times as 2024-02-29 or 2024-02-29T12:00:00.5.
 """
 

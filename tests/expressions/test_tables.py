@@ -14,8 +14,10 @@ from headgate.graph.expressions import Foreign
 from headgate.operators.evaluate import evaluate
 from tests.expressions.record import condition, spark_values
 from tests.expressions.tables import FOLDER, Case, Table, alike, batch_of, bound, load, shown
+from tests.recorded import asked_when_changed
 
 FILES = sorted(FOLDER.glob("*.txt"))
+MARKS = asked_when_changed(FILES, "tests.expressions.record")
 
 
 def _check(table: Table, case: Case, values: list[str], who: str) -> str | None:
@@ -53,7 +55,7 @@ def test_headgate_gives_what_is_written(path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", [pytest.param(file, id=file.stem, marks=MARKS[file]) for file in FILES])
 def test_spark_gives_what_is_written(path: Path, spark: Any) -> None:
     table = load(path)
     sound = [c for c in table.cases if c.error is None]

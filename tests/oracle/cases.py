@@ -14,6 +14,8 @@ Options: `@late …`, `@zone NAME` (the session's time zone), `@streaming` (real
 `@within 0.05` (relative tolerance of numbers, for approximate functions). A part `--- rows s` inside a case
 replaces the file's rows. `s_arrival` is what Spark sees as `s` with two columns more: `_row`, the number of the row
 in its stream, and `_watermark`, the stream's watermark when it came.
+
+`python -m tests.oracle.record FILE…` writes what Spark answers, and a stamp (`tests.recorded`).
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ import pyarrow as pa
 
 from tests.oracle.cells import parse_cell, parse_type, split_outside
 
-FOLDER = Path(__file__).parent / "cases"
+FILES = sorted((Path(__file__).parent / "cases").glob("*.case"))
 OPTIONS = {"late", "zone", "streaming", "within"}
 
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "millisecond": 0.001}
@@ -173,7 +175,7 @@ def load(file: Path) -> list[Case]:
 
 
 def load_all() -> list[Case]:
-    return [case for file in sorted(FOLDER.glob("*.case")) for case in load(file)]
+    return [case for file in FILES for case in load(file)]
 
 
 def _case(

@@ -1,6 +1,7 @@
 """Fills in what Spark answers: `python -m tests.oracle.record FILE…` writes the expect parts of case files anew.
 
-Read the rows it wrote before you commit them: they are the specification.
+Read the rows that it wrote before you commit them: they are the specification. The file is stamped (`tests.recorded`),
+unless Structured Streaming gives other rows for a case with `@streaming`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ import sys
 from pathlib import Path
 
 from headgate.spark.session import local_session
-from tests.oracle.cases import load
+from tests.oracle import streaming
+from tests.oracle.answers import FLOATS, Answer, differences, read_expected
+from tests.oracle.cases import Case, load
 from tests.oracle.spark_side import SparkRefused, SparkSide
+from tests.recorded import write_stamped
 
 
 def record(file: Path, spark: SparkSide) -> int:
@@ -20,7 +24,9 @@ def record(file: Path, spark: SparkSide) -> int:
     changed = 0
     for case in reversed(load(file)):
         try:
-            part = ["--- expect", *spark.answer(case).show().splitlines()]
+            answer = spark.answer(case)
+            shown = case.expected if agrees(answer, case) else answer.show()
+            part = ["--- expect", *(shown or "").rstrip().splitlines()]
         except SparkRefused as error:
             found = re.search(r"\[([A-Z_0-9.]+)\]", str(error))
             print(f"{file}:{case.line}: {case.name}: {str(error).splitlines()[0][:200]}", file=sys.stderr)
@@ -35,7 +41,32 @@ def record(file: Path, spark: SparkSide) -> int:
             changed += 1
         lines[case.line : end] = [*kept, *part, *([""] if end < len(lines) else [])]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    alike = [streamed_alike(case, spark) for case in load(file)]
+    if all(alike):
+        write_stamped(file, file.read_text(encoding="utf-8"))
     return changed
+
+
+def agrees(answer: Answer, case: Case) -> bool:
+    """Whether the case already expects this answer, to its tolerance."""
+    if case.expected is None:
+        return False
+    try:
+        header, rows = read_expected(case.expected, answer.types)
+    except ValueError:
+        return False
+    return header == answer.header and not differences(answer.rows, rows, float(case.options.get("within", FLOATS)))
+
+
+def streamed_alike(case: Case, spark: SparkSide) -> bool:
+    """Whether Structured Streaming gives the rows that the case now expects, if it must; else says what differs."""
+    if "streaming" not in case.options or case.expected is None:
+        return True
+    answer = streaming.answer(case, spark.session)
+    if agrees(answer, case):
+        return True
+    print(f"{case.file}:{case.line}: {case.name}: Structured Streaming gives\n{answer.show()}", file=sys.stderr)
+    return False
 
 
 def main(arguments: list[str]) -> None:

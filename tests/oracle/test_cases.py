@@ -10,11 +10,18 @@ import pytest
 from headgate.spark.analysis import Analyzer
 from tests.oracle import headgate_side, streaming
 from tests.oracle.answers import FLOATS, Answer, differences, read_expected
-from tests.oracle.cases import Case, load_all
+from tests.oracle.cases import FILES, Case, load_all
 from tests.oracle.spark_side import SparkRefused, SparkSide
+from tests.recorded import asked_when_changed
 
 CASES = load_all()
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+MARKS = asked_when_changed(FILES, "tests.oracle.record")
+
+
+def each(cases: list[Case], ask_spark: bool = False) -> pytest.MarkDecorator:
+    """A test for each case; those that only ask Spark again are slow while its answers are recorded."""
+    found = [pytest.param(case, id=case.id, marks=MARKS[case.file] if ask_spark else ()) for case in cases]
+    return pytest.mark.parametrize("case", found)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +44,7 @@ def check(answer: Answer, case: Case) -> None:
 
 
 @pytest.mark.spark
-@every_case
+@each(CASES, ask_spark=True)
 def test_spark_gives_what_is_expected(case: Case, side: SparkSide) -> None:
     if case.fails is not None:
         with pytest.raises(SparkRefused, match=case.fails):
@@ -47,7 +54,7 @@ def test_spark_gives_what_is_expected(case: Case, side: SparkSide) -> None:
 
 
 @pytest.mark.spark
-@every_case
+@each(CASES)
 def test_headgate_gives_what_is_expected(case: Case, side: SparkSide, type_of: Callable[..., Any]) -> None:
     if case.fails is not None:
         with pytest.raises(ValueError, match=case.fails.split(".")[0]):
@@ -87,7 +94,7 @@ def test_queries_in_one_graph_do_not_disturb_each_other(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("case", [c for c in CASES if "streaming" in c.options], ids=lambda case: case.id)
+@each([case for case in CASES if "streaming" in case.options], ask_spark=True)
 def test_structured_streaming_drops_the_same_rows(case: Case, side: SparkSide) -> None:
     check(streaming.answer(case, side.session), case)
 
