@@ -7,7 +7,6 @@ is otherwise one batch behind the one that it has announced.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from datetime import UTC, datetime
 from itertools import zip_longest
@@ -15,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from headgate.spark.types import to_arrow
+from tests.arriving import arrive_parquet
 from tests.oracle.answers import Answer
 from tests.oracle.cases import Case, Input
 
@@ -44,7 +43,7 @@ def answer(case: Case, session: Any) -> Answer:
             ]
             for number, batches in enumerate(zip_longest(*streams)):
                 for folder, batch in filter(None, batches):
-                    _write(folder, number, batch)
+                    arrive_parquet(folder / f"{number:05d}.parquet", pa.Table.from_batches([batch]))
                 query.processAllAvailable()
         finally:
             query.stop()
@@ -65,9 +64,3 @@ def _stream(session: Any, of: Input, folder: Path) -> None:
 def _final(of: Input) -> pa.RecordBatch:
     values = [pa.array([FUTURE if f.name == of.time else None], f.type) for f in of.schema]
     return pa.RecordBatch.from_arrays(values, schema=of.schema)
-
-
-def _write(folder: Path, number: int, batch: pa.RecordBatch) -> None:
-    hidden = folder / f"_{number:05d}"
-    pq.write_table(pa.Table.from_batches([batch]), hidden)
-    os.replace(hidden, folder / f"{number:05d}.parquet")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,8 @@ import pytest
 import headgate as hg
 from headgate.spark.checkpoint import CheckpointError
 from headgate.spark.sources import SourceError
+from tests.arriving import arrive_json
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -32,23 +32,8 @@ def _rows(start: int, count: int) -> list[dict[str, Any]]:
     ]
 
 
-def _json(root: Path, name: str, rows: list[Any]) -> None:
-    folder = root / "in"
-    folder.mkdir(exist_ok=True)
-    hidden = folder / f".{name}"
-    hidden.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
-    hidden.rename(folder / name)
-
-
-def _until(true: Callable[[], bool], seconds: float = 120.0) -> None:
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.05)
-
-
 def test_once_and_where_results_go(spark: Any, tmp_path: Path) -> None:
-    _json(tmp_path, "a.json", [*_rows(0, 100), "{broken", *_rows(100, 20)])
+    arrive_json(tmp_path / "in" / "a.json", [*_rows(0, 100), "{broken", *_rows(100, 20)])
     seen: list[pa.Table] = []
     engine = hg.Engine("cqc", str(tmp_path / "ck"), spark=spark)
     engine.execute(STREAM.format(format="json", root=tmp_path))
@@ -91,18 +76,18 @@ def test_once_and_where_results_go(spark: Any, tmp_path: Path) -> None:
 
 
 def test_queries_policies_and_streams_change_while_it_runs(spark: Any, tmp_path: Path) -> None:
-    _json(tmp_path, "0.json", _rows(0, 10))
+    arrive_json(tmp_path / "in" / "0.json", _rows(0, 10))
     engine = hg.Engine("rr", str(tmp_path / "ck"), spark=spark)
     engine.execute(STREAM.format(format="json", root=tmp_path))
     engine.query("all_rows", "SELECT v FROM s")
     engine.start()
     try:
-        _until(lambda: engine.results("all_rows").num_rows == 10)
+        wait_until(lambda: engine.results("all_rows").num_rows == 10)
         # A query that needs a column which the lane did not carry so far.
         engine.query("names", "SELECT k, v FROM s WHERE v >= 0")
         engine.policy = "fifo"
-        _json(tmp_path, "1.json", _rows(10, 10))
-        _until(lambda: engine.results("all_rows").num_rows == 20)
+        arrive_json(tmp_path / "in" / "1.json", _rows(10, 10))
+        wait_until(lambda: engine.results("all_rows").num_rows == 20)
         assert sorted(engine.results("names").column("v").to_pylist()) == list(range(10, 20))
         assert None not in engine.results("names").column("k").to_pylist()
         assert engine.metrics()["policy"] == "fifo"
@@ -114,14 +99,14 @@ def test_queries_policies_and_streams_change_while_it_runs(spark: Any, tmp_path:
             CREATE QUERY pairs AS SELECT s.v, t.w FROM s JOIN t ON s.k = t.k
             AND t.ts BETWEEN s.ts - INTERVAL 1 SECOND AND s.ts + INTERVAL 1 SECOND"""
         )
-        _json(tmp_path, "2.json", _rows(20, 10))
-        _until(lambda: engine.results("all_rows").num_rows == 30)
+        arrive_json(tmp_path / "in" / "2.json", _rows(20, 10))
+        wait_until(lambda: engine.results("all_rows").num_rows == 30)
         (tmp_path / "in2" / "a.json").write_text(json.dumps({"ts": "2024-03-01T10:00:25Z", "k": "k1", "w": 7}) + "\n")
-        _until(lambda: engine.results("pairs").num_rows == 1)
+        wait_until(lambda: engine.results("pairs").num_rows == 1)
         assert engine.results("pairs").to_pylist() == [{"v": 25, "w": 7}]
         engine.drop("names")
-        _json(tmp_path, "3.json", _rows(30, 10))
-        _until(lambda: engine.results("all_rows").num_rows == 40)
+        arrive_json(tmp_path / "in" / "3.json", _rows(30, 10))
+        wait_until(lambda: engine.results("all_rows").num_rows == 40)
         assert "names" not in engine.metrics()["queries"]
     finally:
         engine.stop()
@@ -133,7 +118,7 @@ def test_queries_policies_and_streams_change_while_it_runs(spark: Any, tmp_path:
 
 
 def test_a_function_that_raises_hurts_its_own_query_only(spark: Any, tmp_path: Path) -> None:
-    _json(tmp_path, "0.json", _rows(0, 900))
+    arrive_json(tmp_path / "in" / "0.json", _rows(0, 900))
     engine = hg.Engine("cqc", spark=spark)
     engine.execute(STREAM.format(format="json", root=tmp_path))
     engine.execute("CREATE FUNCTION picky(v INT) RETURNS INT AS 'tests.spark.functions:picky'")
@@ -142,10 +127,10 @@ def test_a_function_that_raises_hurts_its_own_query_only(spark: Any, tmp_path: P
         engine.query(f"good{number}", f"SELECT k, v FROM s WHERE v % 20 = {number}")
     engine.start()
     try:
-        _until(lambda: engine.results("good0").num_rows == 45)
-        _json(tmp_path, "1.json", _rows(900, 900))
-        _until(lambda: all(engine.results(f"good{n}").num_rows == 90 for n in range(20)))
-        _until(lambda: engine.metrics()["queries"]["bad"]["state"] == "failed")
+        wait_until(lambda: engine.results("good0").num_rows == 45)
+        arrive_json(tmp_path / "in" / "1.json", _rows(900, 900))
+        wait_until(lambda: all(engine.results(f"good{n}").num_rows == 90 for n in range(20)))
+        wait_until(lambda: engine.metrics()["queries"]["bad"]["state"] == "failed")
         assert "row 1000 is one too many" in engine.metrics()["queries"]["bad"]["error"]
         assert engine.metrics()["queries"]["good3"]["state"] == "running"
     finally:
@@ -163,7 +148,7 @@ def test_any_streaming_dataframe_and_python_data_sources(spark: Any, tmp_path: P
     )
     engine.start()
     try:
-        _until(lambda: engine.results("even").num_rows > 20 and engine.results("w").num_rows > 1)
+        wait_until(lambda: engine.results("even").num_rows > 20 and engine.results("w").num_rows > 1)
     finally:
         engine.stop()
     assert all(value % 2 == 0 for value in engine.results("even").column("value").to_pylist())
@@ -181,10 +166,10 @@ def test_alike_streams_are_read_as_one_source(spark: Any, tmp_path: Path) -> Non
         engine.query(f"q{number}", f"SELECT v FROM s{number} WHERE v % 2 = 0")
     engine.start()
     try:
-        _until(lambda: all(engine.results(f"q{n}").num_rows == 3 for n in range(3)))
+        wait_until(lambda: all(engine.results(f"q{n}").num_rows == 3 for n in range(3)))
         [running] = [query for query in spark.streams.active if query.name == "headgate-main"]
         # A batch's results are out a moment before Spark tells of it.
-        _until(lambda: running.lastProgress is not None)
+        wait_until(lambda: running.lastProgress is not None)
         assert len(running.lastProgress["sources"]) == 1
     finally:
         engine.stop()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,8 @@ import pytest
 import headgate as hg
 from headgate.graph.queries import Sink
 from headgate.spark.needs import needs
+from tests.arriving import arrive_json
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -49,18 +48,7 @@ def _write(root: Path, number: int, bad: bool) -> None:
         rows = [_row(number * 20 + n, "date", f"{n % 28 + 1} January 2020") for n in range(20)]
         if bad and stream == "s":
             rows[7] = _row(number * 20 + 7, "text", "not a date")
-        folder = root / stream
-        folder.mkdir(exist_ok=True)
-        hidden = folder / f".{number}"
-        hidden.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        hidden.rename(folder / f"{number}.json")
-
-
-def _until(true: Callable[[], bool]) -> None:
-    until = time.monotonic() + 120
-    while not true():
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.05)
+        arrive_json(root / stream / f"{number}.json", rows)
 
 
 def _engine(spark: Any, root: Path) -> hg.Engine:
@@ -82,11 +70,11 @@ def test_only_the_queries_that_use_it_fail_and_stay_failed_after_a_restart(spark
     assert len(wanted["s"].foreign) == 2, "the test is about expressions that Catalyst computes"
     engine.start()
     try:
-        _until(lambda: engine.results("dates").num_rows == 20)
+        wait_until(lambda: engine.results("dates").num_rows == 20)
         assert engine.metrics()["queries"]["dates"]["state"] == "running"
         _write(tmp_path, 1, bad=True)
         _write(tmp_path, 2, bad=True)
-        _until(lambda: engine.results("hashed").num_rows == 60 and engine.results("other_stream").num_rows == 60)
+        wait_until(lambda: engine.results("hashed").num_rows == 60 and engine.results("other_stream").num_rows == 60)
         queries = engine.metrics()["queries"]
         assert {name for name in queries if queries[name]["state"] == "failed"} == set(FAILING)
         told = queries["dates"]["error"]

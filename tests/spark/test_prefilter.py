@@ -13,6 +13,7 @@ import headgate as hg
 from headgate.graph.queries import Query
 from headgate.spark import prefilter
 from headgate.spark.prefilter import AGAIN, MANY, Prefilter
+from tests.arriving import arrive_json
 
 pytestmark = pytest.mark.spark
 
@@ -37,8 +38,6 @@ def _engine(spark: Any, root: Path, queries: dict[str, str], options: str = "") 
 
 
 def _write(root: Path, files: int = 4, rows: int = 100) -> list[dict[str, Any]]:
-    folder = root / "in"
-    folder.mkdir()
     written: list[dict[str, Any]] = []
     for number in range(files):
         mine = [
@@ -46,7 +45,7 @@ def _write(root: Path, files: int = 4, rows: int = 100) -> list[dict[str, Any]]:
             for n in range(rows)
         ]
         written += mine
-        (folder / f"{number}.json").write_text("".join(json.dumps(row) + "\n" for row in mine))
+        arrive_json(root / "in" / f"{number}.json", mine)
     return written
 
 

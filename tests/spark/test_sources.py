@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,9 @@ import pytest
 
 import headgate as hg
 from tests.spark.counting import CountingSource
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
-
-
-def _until(true: Callable[[], bool], seconds: float = 120.0) -> None:
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.05)
 
 
 @contextmanager
@@ -88,8 +81,8 @@ def test_lines_of_a_socket(spark: Any, tmp_path: Path, value_format: str) -> Non
         engine.query("ones", "SELECT k, v FROM s WHERE v = 1")
         engine.start()
         try:
-            _until(lambda: engine.results("pairs").num_rows >= len(GOOD[value_format]))
-            _until(lambda: engine.metrics()["dead_letters"] == {"s": len(BAD[value_format])})
+            wait_until(lambda: engine.results("pairs").num_rows >= len(GOOD[value_format]))
+            wait_until(lambda: engine.metrics()["dead_letters"] == {"s": len(BAD[value_format])})
         finally:
             engine.stop()
         assert _pairs(engine, "pairs") == sorted(GOOD[value_format], key=repr)
@@ -134,9 +127,9 @@ def test_a_python_data_source_by_its_name_and_as_a_dataframe(spark: Any, tmp_pat
         engine.query(f"sums_{stream}", sums.format(stream))
     engine.start()
     try:
-        _until(lambda: all(engine.results(f"even_{s}").num_rows == 50 for s in ("named", "given")))
+        wait_until(lambda: all(engine.results(f"even_{s}").num_rows == 50 for s in ("named", "given")))
         # The watermark is at 99 s less 30 s: the windows up to 60 s are closed.
-        _until(lambda: all(engine.results(f"sums_{s}").num_rows == 6 for s in ("named", "given")))
+        wait_until(lambda: all(engine.results(f"sums_{s}").num_rows == 6 for s in ("named", "given")))
     finally:
         engine.stop()
     for stream in ("named", "given"):
@@ -153,7 +146,7 @@ def test_rate_by_its_name(spark: Any) -> None:
     engine.query("thirds", "SELECT value FROM ticks WHERE value % 3 = 0")
     engine.start()
     try:
-        _until(lambda: engine.results("thirds").num_rows > 50)
+        wait_until(lambda: engine.results("thirds").num_rows > 50)
     finally:
         engine.stop()
     values = sorted(engine.results("thirds").column("value").to_pylist())
