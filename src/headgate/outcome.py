@@ -1,4 +1,4 @@
-"""What an experiment or a benchmark found: the one shape of result that `reproduce` and `bench` write."""
+"""The outcome of an experiment or benchmark, as `reproduce` and `bench` write it, and common rules for `holds`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Figures = Mapping[str, Any]
 class Series:
     """One curve: a label and its points.
 
-    Where a figure has several panels, `panel` says which one: it is the label of the panel's y axis.
+    In a figure with several panels, `panel` is the label of the y axis of the curve's panel.
     """
 
     label: str
@@ -23,16 +23,16 @@ class Series:
 
     @property
     def title(self) -> str:
-        """The label, with the panel's if there is one: unique within a figure."""
+        """The label, prefixed by the panel if there is one: unique within a figure."""
         return f"{self.panel}: {self.label}" if self.panel else self.label
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A claim, what the source says of it, what was measured (the same keys), and the rule that decides.
+    """A claim, the figures of its source or goal (`paper`), the measured figures, and the rule that compares them.
 
-    `rule` gets (paper, measured) and is the only thing that decides `holds`. `axes` are the labels of x and y,
-    with units, and `scales` their scales (`linear`, `log`), for the plot.
+    `measured` has the keys of `paper` and may have more. `rule(paper, measured)` alone decides `holds`. `axes` (the
+    labels of x and y, with units) and `scales` (`linear`, `log`) are for the plot.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Outcome:
         return bool(self.rule(self.paper, self.measured))
 
     def json(self) -> dict[str, Any]:
-        """The object that programs read; its keys are fixed."""
+        """The JSON object, for programs: its keys are fixed."""
         return {
             "name": self.name,
             "source": self.source,
@@ -62,3 +62,18 @@ class Outcome:
             "series": [{"label": s.title, "x": list(s.x), "y": list(s.y)} for s in self.series],
             "setup": dict(self.setup),
         }
+
+
+def at_most(paper: Figures, measured: Figures) -> bool:
+    """Whether every figure of the paper or goal is an upper bound of the measured one."""
+    return all(measured[key] <= paper[key] for key in paper)
+
+
+def at_least(paper: Figures, measured: Figures) -> bool:
+    """Whether every figure of the paper or goal is a lower bound of the measured one."""
+    return all(measured[key] >= paper[key] for key in paper)
+
+
+def same(paper: Figures, measured: Figures) -> bool:
+    """Whether every figure of the paper is the measured one."""
+    return all(measured[key] == paper[key] for key in paper)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.bench.statistics import POLICIES, _events, _mixed, _round, compiled, remade
+from headgate.bench.statistics import POLICIES, _events, _mixed, _round, compiled, recompiled
 from headgate.runtime import Network
 from headgate.runtime.flow import Flow
 from tests.runtime.plans import table
@@ -12,7 +12,7 @@ from tests.runtime.plans import table
 
 @pytest.mark.parametrize("policy", POLICIES.values())
 def test_the_other_side_gives_the_same_results_and_counts_nothing(policy: str) -> None:
-    sides = [remade(Network(_mixed(), policy), measuring) for measuring in (True, False)]
+    sides = [recompiled(Network(_mixed(), policy), measuring) for measuring in (True, False)]
     found = []
     for network in sides:
         for turn in range(3):

@@ -1,7 +1,7 @@
-"""Comparisons with peers, both sides measured in one run: the registry of what `headgate bench` can run.
+"""Benchmarks, mostly comparisons with a peer in one run; this file is the registry behind `headgate bench`.
 
-A bench is a module of this package with a function `run()` that measures and gives one Outcome or several.
-To add one, write the module and name it here.
+A bench is a module of this package with a function `run()` that measures and returns one Outcome or several.
+To add one, write the module and list it here.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from importlib import import_module
 from headgate.outcome import Outcome
 
 BENCHES: Mapping[str, str] = {
-    "operators": "the Arrow operators against hand-written pyarrow.compute for the same work",
-    "scheduling": "what a grant, a decision and 1,000 operators cost",
-    "statistics": "what it costs to measure every operator, against the same network without",
-    "spill": "a burst of ten times the memory limit, with the limit and without",
-    "epoch": "an epoch, by part, against one trigger of one plain streaming query",
-    "single": "one query alone: latency and throughput against plain Structured Streaming",
-    "classes-21": "21 queries in three classes over 27 streams against plain Structured Streaming",
-    "queries-200": "200 selection queries: processor time a row and query against plain Structured Streaming",
-    "overload": "critical queries beside reports that need 150% of the processors, against critical alone",
+    "operators": "the Arrow operators compared with hand-written pyarrow.compute code",
+    "scheduling": "cost of a grant, of a decision, and of scheduling 1,000 operators",
+    "statistics": "cost of measuring every operator, compared with the same network without measurements",
+    "spill": "a burst of ten times the memory limit, with and without the limit",
+    "epoch": "an epoch and its parts, compared with a trigger of a plain streaming query",
+    "single": "a single query: latency and throughput compared with plain Structured Streaming",
+    "classes-21": "21 queries in three classes over 27 streams, compared with plain Structured Streaming",
+    "queries-200": "200 selection queries: processor time per row and query, compared with plain Structured Streaming",
+    "overload": "critical queries while reports need 150% of the processors, compared with critical alone",
     "recovery": "restart after kill −9 with 100 MB of state",
 }
 
 
 class UnknownBench(ValueError):
-    """No bench has that name; the message says which there are."""
+    """No bench has this name; the message suggests the closest one or lists all."""
 
 
 def run(name: str) -> Sequence[Outcome]:
-    """Runs one bench by name and gives what it found."""
+    """Runs one bench by name."""
     if name not in BENCHES:
         near = get_close_matches(name, BENCHES, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(BENCHES)}"
+        hint = f"did you mean '{near[0]}'?" if near else f"the benches are {', '.join(BENCHES)}"
         raise UnknownBench(f"no bench is called '{name}'; {hint}")
     found = import_module(f"{__name__}.{name.replace('-', '_')}").run()
     return [found] if isinstance(found, Outcome) else list(found)

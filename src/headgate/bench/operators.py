@@ -1,6 +1,6 @@
-"""How fast the operators are, against hand-written pyarrow.compute and in rows a second on one core.
+"""Speed of the operators, compared with hand-written pyarrow.compute and in rows per second on one core.
 
-Time is the processor time of this process, in one thread: what else runs on the machine is not measured.
+Time is the processor time of this process, with one thread: other load on the machine does not count.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.bench.timing import one_arrow_thread
 from headgate.expressions.normalize import conjunction
 from headgate.graph.expressions import Call, Column, Expr, Literal
 from headgate.graph.operators import (
@@ -32,7 +33,7 @@ from headgate.operators.batch import Arrival, Batch
 from headgate.operators.live import live
 from headgate.operators.runner import Runner
 from headgate.operators.settings import Settings
-from headgate.outcome import Outcome, Series
+from headgate.outcome import Outcome, Series, at_least, at_most
 
 ROWS = 10_000
 SEED = 7
@@ -41,37 +42,33 @@ SECOND = 1_000_000
 
 
 def run() -> list[Outcome]:
-    """All benches of the operators. One thread; pyarrow's pool of threads is not used by any side."""
-    threads = pa.cpu_count()
-    pa.set_cpu_count(1)
-    try:
+    """All benches of the operators; neither side uses pyarrow's thread pool."""
+    with one_arrow_thread():
         return [fused(), many_queries(), window_aggregate(), symmetric_join(), hopping_memory()]
-    finally:
-        pa.set_cpu_count(threads)
 
 
 def sensors(rows: int, seed: int, start: int = 0, span: int = SECOND, keys: int = 1000) -> pa.RecordBatch:
     """Rows of SENSORS with event times spread over a span."""
-    chance = np.random.default_rng(seed)
+    random = np.random.default_rng(seed)
     columns = [
-        pa.array(np.sort(chance.integers(start, start + span, rows))).cast(TIMESTAMP),
-        pa.array(chance.integers(0, keys, rows)),
-        pa.array(chance.integers(0, 1000, rows).astype(np.int32)),
-        pa.array(chance.integers(0, 1000, rows).astype(np.int32)),
-        pa.array(chance.random(rows)),
+        pa.array(np.sort(random.integers(start, start + span, rows))).cast(TIMESTAMP),
+        pa.array(random.integers(0, keys, rows)),
+        pa.array(random.integers(0, 1000, rows).astype(np.int32)),
+        pa.array(random.integers(0, 1000, rows).astype(np.int32)),
+        pa.array(random.random(rows)),
     ]
     return pa.RecordBatch.from_arrays(columns, names=list(SENSORS.names))
 
 
-def best(times: int, *works: Callable[[], object]) -> list[float]:
-    """The least seconds of each piece of work, taken in turn so that what disturbs one disturbs the others."""
-    least = [float("inf")] * len(works)
-    for _ in range(times):
-        for at, work in enumerate(works):
+def best(rounds: int, *works: Callable[[], object]) -> list[float]:
+    """The shortest time of each piece of work; they take turns, so that disturbances affect all of them."""
+    shortest = [float("inf")] * len(works)
+    for _ in range(rounds):
+        for place, work in enumerate(works):
             start = time.process_time()
             work()
-            least[at] = min(least[at], time.process_time() - start)
-    return least
+            shortest[place] = min(shortest[place], time.process_time() - start)
+    return shortest
 
 
 def compare(name: str, column: int, value: float) -> Call:
@@ -87,7 +84,7 @@ def graph_of(*plans: Operator) -> SharedGraph:
 
 
 def fused() -> Outcome:
-    """A chain of five selections with direct edges against five comparisons, four ANDs and one filter by hand."""
+    """A chain of five selections with direct edges, and the same five comparisons, four ANDs and one filter by hand."""
     rows = sensors(ROWS, SEED)
     plan: Operator = Source(SENSORS, "s")
     for predicate in (
@@ -118,40 +115,41 @@ def fused() -> Outcome:
         return rows.filter(mask)
 
     if not unit().equals(by_hand()):
-        raise AssertionError("the two sides give different rows")
+        raise AssertionError("the two sides return different rows")
     ours, theirs = best(200, unit, by_hand)
     return Outcome(
         name="operators-fused",
         source="hand-written pyarrow.compute",
-        claim="a fused unit of five selections costs at most 1.3 times what the same work costs by hand",
+        claim="a fused unit of five selections costs at most 1.3 times the hand-written code",
         paper={"ratio": 1.3},
         measured={"ratio": ours / theirs, "unit_ms": ours * 1e3, "by_hand_ms": theirs * 1e3},
-        rule=lambda goal, found: found["ratio"] <= goal["ratio"],
+        rule=at_most,
         setup={"rows": ROWS, "selections": 5, "seed": SEED},
     )
 
 
 def comparisons(different: int, true_of: float) -> list[Expr]:
-    """So many different comparisons of temperature, humidity and load with constants, each true of a share of rows."""
-    chance = np.random.default_rng(SEED)
+    """Different comparisons of temperature, humidity and load with constants, each true for a share of the rows."""
+    random = np.random.default_rng(SEED)
     made: dict[Expr, None] = {}
     while len(made) < different:
-        column = int(chance.integers(2, 5))
-        name = str(chance.choice(["gt", "lt", "ge", "le"]))
-        share = float(chance.uniform(true_of - 0.1, true_of + 0.1))
+        column = int(random.integers(2, 5))
+        name = str(random.choice(["gt", "lt", "ge", "le"]))
+        share = float(random.uniform(true_of - 0.1, true_of + 0.1))
         value = share if name.startswith("l") else 1 - share
         made[compare(name, column, value if column == 4 else round(value * 1000))] = None
     return list(made)
 
 
 def selections(rows: pa.RecordBatch, different: int, true_of: float) -> Callable[[], int]:
-    """200 selections of five predicates out of so many; with 1,000 each is used once. Gives the rows that pass."""
+    """200 selections of five predicates, drawn from a pool (of 1,000: each is used once). The function returned runs
+    them and returns the number of rows that pass."""
     pool = comparisons(different, true_of)
-    chance = np.random.default_rng(SEED)
+    random = np.random.default_rng(SEED)
     draws = (
-        chance.permutation(different).reshape(200, 5)
+        random.permutation(different).reshape(200, 5)
         if different == 1000
-        else np.array([chance.choice(different, 5, replace=False) for _ in range(200)])
+        else np.array([random.choice(different, 5, replace=False) for _ in range(200)])
     )
     source = Source(SENSORS, "s")
     operators = [live(Select(SENSORS, source, conjunction(pool[i] for i in draw)), Settings()) for draw in draws]
@@ -165,10 +163,10 @@ def selections(rows: pa.RecordBatch, different: int, true_of: float) -> Callable
 
 
 def many_queries() -> Outcome:
-    """200 selections of five predicates over one batch: all predicates different, and drawn from twenty.
+    """200 selections of five predicates over one batch: all predicates different, and drawn from a pool of twenty.
 
-    Copying the rows that pass is part of the work and cannot be shared, so the ratio depends on how many pass: it
-    is measured for predicates that are true of 40% of the rows (five of about 1%) and of 50% (five of about 3%).
+    Copying the passing rows is part of the work and cannot be shared, so the ratio depends on their number: it is
+    measured for predicates that are true for 40% of the rows (all five: about 1%) and for 50% (about 3%).
     """
     rows = sensors(ROWS, SEED)
     shares = (0.4, 0.5)
@@ -177,8 +175,8 @@ def many_queries() -> Outcome:
     alone, shared, alone_more, shared_more = (seconds * 1e3 for seconds in best(15, *works))
     return Outcome(
         name="operators-many-queries",
-        source="the goal of the design",
-        claim="200 queries of five predicates over 10,000 rows take at most 40 ms, a third of 40 ms when they share",
+        source="design goal",
+        claim="200 queries of five predicates over 10,000 rows take at most 40 ms, a third of that if shared",
         paper={"all_different_ms": 40.0, "shared_ms": 40.0 / 3},
         measured={
             "all_different_ms": max(alone, alone_more),
@@ -186,7 +184,7 @@ def many_queries() -> Outcome:
             "shared_to_different_at_40_percent": shared / alone,
             "shared_to_different_at_50_percent": shared_more / alone_more,
         },
-        rule=lambda goal, found: all(found[key] <= goal[key] for key in goal),
+        rule=at_most,
         setup={
             "rows": ROWS,
             "queries": 200,
@@ -200,7 +198,7 @@ def many_queries() -> Outcome:
 
 
 def _rate(push: Callable[[int], object], batches: int) -> float:
-    """Rows a second over many batches, the best of three runs of them in a row (later ones find the state grown)."""
+    """Rows per second over many batches, the best of three consecutive runs (the state is larger in later ones)."""
     rates = []
     number = 0
     for _ in range(3):
@@ -213,7 +211,7 @@ def _rate(push: Callable[[int], object], batches: int) -> float:
 
 
 def window_aggregate() -> Outcome:
-    """Count, sum, average and maximum by 1,000 groups in tumbling windows that close; a watermark after every batch."""
+    """Count, sum, average and maximum of 1,000 groups in tumbling windows; a watermark follows every batch."""
     load, degrees = Column(DOUBLE, 4), Column(INT, 2)
     calls = (
         AggregateCall("count", (), BIGINT),
@@ -225,80 +223,80 @@ def window_aggregate() -> Outcome:
     window = Window("time", 10 * SECOND, 10 * SECOND, 0, Column(TIMESTAMP, 0))
     plan = Aggregate(schema, Source(SENSORS, "s", 0, 2 * SECOND), (Column(BIGINT, 1),), calls, window)
     runner = Runner(graph_of(plan))
-    # Ten batches are made before; a column of new event times is the only thing that is made while measuring.
-    given = [sensors(ROWS, seed) for seed in range(10)]
-    times = [rows.column(0).cast(pa.int64()) for rows in given]
+    # Ten batches are prepared; only the column of event times is computed during the measurement.
+    batches = [sensors(ROWS, seed) for seed in range(10)]
+    times = [rows.column(0).cast(pa.int64()) for rows in batches]
 
     def push(number: int) -> None:
         at = pc.add(times[number % 10], number * SECOND).cast(TIMESTAMP)
-        runner.push("s", given[number % 10].set_column(0, "ts", at))
+        runner.push("s", batches[number % 10].set_column(0, "ts", at))
 
     rate = _rate(push, 100)
     return Outcome(
         name="operators-window-aggregate",
-        source="the goal of the design",
-        claim="a window aggregate with 1,000 groups takes at least 3 million rows a second on one core",
+        source="design goal",
+        claim="a window aggregate with 1,000 groups processes at least 3 million rows per second on one core",
         paper={"rows_per_second": 3e6},
         measured={"rows_per_second": rate},
-        rule=lambda goal, found: found["rows_per_second"] >= goal["rows_per_second"],
+        rule=at_least,
         setup={"rows_per_batch": ROWS, "batches": 300, "groups": 1000, "functions": 4, "batches_per_window": 10},
     )
 
 
 def symmetric_join() -> Outcome:
-    """Two streams on a key within two seconds of event time; about one partner a row."""
+    """A join of two streams on a key within two seconds of event time; about one match per row."""
     pair = concat(SENSORS, SENSORS)
     ts, key = Column(TIMESTAMP, 0), Column(BIGINT, 1)
     bound = TimeBound(ts, ts, -2 * SECOND, 2 * SECOND)
     left, right = Source(SENSORS, "l", 0, SECOND), Source(SENSORS, "r", 0, SECOND)
     runner = Runner(graph_of(Join(pair, left, right, "inner", (key,), (key,), bound)))
-    given = [sensors(ROWS, seed, keys=40_000) for seed in range(10)]
-    times = [rows.column(0).cast(pa.int64()) for rows in given]
+    batches = [sensors(ROWS, seed, keys=40_000) for seed in range(10)]
+    times = [rows.column(0).cast(pa.int64()) for rows in batches]
 
     def push(number: int) -> None:
         at = pc.add(times[number % 10], number // 2 * SECOND).cast(TIMESTAMP)
-        runner.push("lr"[number % 2], given[number % 10].set_column(0, "ts", at))
+        runner.push("lr"[number % 2], batches[number % 10].set_column(0, "ts", at))
 
     rate = _rate(push, 100)
     joined = runner.results("q0").num_rows
     return Outcome(
         name="operators-symmetric-join",
-        source="the goal of the design",
-        claim="a symmetric join of two streams takes at least 1 million rows a second on one core",
+        source="design goal",
+        claim="a symmetric join of two streams processes at least 1 million rows per second on one core",
         paper={"rows_per_second": 1e6},
         measured={"rows_per_second": rate},
-        rule=lambda goal, found: found["rows_per_second"] >= goal["rows_per_second"],
+        rule=at_least,
         setup={"rows_per_batch": ROWS, "batches": 300, "keys": 40_000, "within_seconds": 2, "rows_joined": joined},
     )
 
 
 def hopping_memory() -> Outcome:
-    """The state of a hopping window while ten times the rows come for the same panes and groups."""
+    """The state of a hopping window with ten times the rows in the same panes and groups."""
     load = Column(DOUBLE, 4)
     schema = Schema.of(("w", WINDOW), ("location", BIGINT), ("a", DOUBLE))
     window = Window("time", 60 * SECOND, 5 * SECOND, 0, Column(TIMESTAMP, 0))
     call = AggregateCall("avg", (load,), DOUBLE)
     plan = Aggregate(schema, Source(SENSORS, "s", 0, 0), (Column(BIGINT, 1),), (call,), window)
 
-    def most(batches: int) -> int:
+    def peak_state(batches: int) -> int:
         operator = live(plan, Settings())
-        highest = 0
+        peak = 0
         for number in range(batches):
             span = 60 * SECOND // batches
             operator.process(0, Batch(sensors(ROWS, number, number * span, span, 100), Arrival.at(0.0, ROWS)))
-            operator.snapshot()  # groups the rows that wait
-            highest = max(highest, operator.state_bytes)
-        return highest
+            operator.snapshot()  # aggregates the buffered rows
+            peak = max(peak, operator.state_bytes)
+        return peak
 
     counts = (12, 48, 120)
-    state = [most(count) for count in counts]
+    state = [peak_state(count) for count in counts]
     return Outcome(
         name="operators-hopping-memory",
-        source="the goal of the design",
-        claim="ten times the rows in the same panes and groups leave a hopping window with at most 1.5 times the state",
+        source="design goal",
+        claim="with ten times the rows in the same panes and groups, a hopping window has at most 1.5 times the state",
         paper={"growth": 1.5},
         measured={"growth": state[-1] / state[0], "bytes_per_pane_and_group": state[0] / (12 * 100)},
-        rule=lambda goal, found: found["growth"] <= goal["growth"],
+        rule=at_most,
         setup={"rows": [c * ROWS for c in counts], "panes": 12, "groups": 100, "window": "60 s", "slide": "5 s"},
         series=(Series("state", [float(c * ROWS) for c in counts], [float(b) for b in state]),),
         axes=("rows", "bytes of state"),

@@ -1,4 +1,4 @@
-"""The peer: plain Structured Streaming, one streaming query a query, as its users write it."""
+"""The peer: plain Structured Streaming with one streaming query per query; and how both sides are run and timed."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import inf
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from headgate.bench.arrivals import SCHEMA
+from headgate.bench.feed import SCHEMA, FeedProcess
 
 
 class Latencies:
-    """Collects, from any thread, how old rows are when their results can be read; `arrived` is their last column."""
+    """Collects the age of rows when their results can be read (from column `arrived`). Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: dict[str, list[pa.Array]] = {}
         self.since = inf
-        """Results before this moment do not count; none do until it is set."""
+        """Results before this time are ignored; all are until it is set."""
 
     def add(self, query: str, arrived: pa.ChunkedArray) -> None:
         now = time.time()
@@ -32,7 +33,7 @@ class Latencies:
             self._values.setdefault(query, []).append(pa.compute.subtract(pa.scalar(now), arrived.combine_chunks()))
 
     def of(self, queries: Sequence[str]) -> tuple[float, float, int]:
-        """Mean, 99th percentile and number of results of some queries together; infinite if there were none."""
+        """Mean and 99th percentile (s) and number of the results of these queries; infinite if there are none."""
         with self._lock:
             found = [values for query in queries for values in self._values.get(query, [])]
         if not found:
@@ -46,19 +47,21 @@ class Latencies:
 
 
 class Plain:
-    """Runs SELECTs as streaming queries of their own over folders of Parquet files. `pools`: one FAIR pool a query."""
+    """Runs each SELECT as a streaming query over folders of Parquet files. `pools`: one FAIR pool per query."""
 
     def __init__(
         self,
         spark: Any,
         queries: Mapping[str, str],
+        streams: Sequence[str],
         folder: str,
         latencies: Latencies,
-        pools: bool,
+        pools: bool = False,
         delay: float = 1.0,
     ) -> None:
         self._spark = spark
         self._queries = dict(queries)
+        self._streams = tuple(streams)
         self._folder = folder
         self._latencies = latencies
         self._pools = pools
@@ -68,8 +71,8 @@ class Plain:
         self._stopping = False
         self.triggers: dict[str, int] = {}
 
-    def start(self, streams: Sequence[str]) -> None:
-        for stream in streams:
+    def start(self) -> None:
+        for stream in self._streams:
             frame = self._spark.readStream.schema(SCHEMA).parquet(f"{self._folder}/{stream}")
             frame.withWatermark("ts", f"{self._delay} seconds").createOrReplaceTempView(stream)
         for name, select in self._queries.items():
@@ -86,6 +89,9 @@ class Plain:
             query.stop()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
 
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
     def _sink(self, name: str) -> Any:
         def take(frame: Any, batch: int) -> None:
             del batch
@@ -93,10 +99,33 @@ class Plain:
                 table = frame.toArrow()
             except Exception:
                 if self._stopping:
-                    # Torn off in the middle: Spark would print pages about it.
+                    # Stopped in the middle of a batch: without this, Spark prints long stack traces.
                     return
                 raise
             self.triggers[name] = self.triggers.get(name, 0) + 1
             self._latencies.add(name, table.column("arrived"))
 
         return take
+
+
+class Side(Protocol):
+    """One side of a comparison: `Plain` or an `Engine`."""
+
+    def start(self) -> Any: ...
+
+    def wait(self, seconds: float) -> Any: ...
+
+    def stop(self) -> Any: ...
+
+
+@contextmanager
+def running(side: Side, feed: FeedProcess) -> Iterator[None]:
+    """Runs one side while rows arrive; stops both at the end and removes the rows."""
+    feed.start()
+    try:
+        side.start()
+        yield
+    finally:
+        feed.stop()
+        side.stop()
+        feed.clean()

@@ -1,4 +1,4 @@
-"""What scheduling costs: a grant, the scheduler's share of the time at 1,000 operators, and how decisions grow."""
+"""Cost of scheduling: of a grant, as a share of the time at 1,000 operators, and of a decision by number of units."""
 
 from __future__ import annotations
 
@@ -7,42 +7,32 @@ from math import log
 from statistics import median
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from headgate.bench.share import WARM_UP, share
-from headgate.graph.expressions import Call, Column, Literal
-from headgate.graph.operators import Operator, Select, Source
-from headgate.graph.queries import Query, QueryClass
-from headgate.graph.shared import SharedGraph
-from headgate.graph.types import BOOLEAN, DOUBLE, Schema
+from headgate.bench.chains import CLASSES, DEPTH, QUERIES, chains, values
+from headgate.bench.scheduling_share import WARM_UP, share
+from headgate.graph.operators import Operator, Select
 from headgate.operators.batch import Batch
 from headgate.operators.live import live
 from headgate.operators.settings import Settings
 from headgate.operators.stateless import Stateless
-from headgate.outcome import Outcome, Series
+from headgate.outcome import Outcome, Series, at_most
 from headgate.runtime import Network
 from headgate.scheduling import Scheduler, Topology, View
 from headgate.scheduling import policy as policy_of
 
-QUERIES, DEPTH = 200, 5
 QUEUED = ("hr", "cqc", "fifo", "rr")
-"""Policies that queue every edge: a grant runs one operator, so all that it costs is its own."""
+"""Policies that queue every edge: a grant runs one operator."""
 POLICIES = ("hr", "cqc", "chain", "fifo", "rr")
 ROUNDS = 15
 SIZES = (10, 100, 1000, 10_000)
-CLASSES = (QueryClass("critical", 6), QueryClass("normal", 3), QueryClass("report", 1))
-
-SCHEMA = Schema.of(("a", DOUBLE), ("b", DOUBLE), ("c", DOUBLE))
 
 
 def run() -> list[Outcome]:
-    """All three; times are of this thread's processor, so that other processes do not count."""
-    return [_grant(), share(POLICIES, chains(), rows), _growth()]
+    """All three benches, in processor time of this thread: other processes do not count."""
+    return [_grant(), share(POLICIES), _growth()]
 
 
 def _grant() -> Outcome:
-    """Operators that do nothing: what is left is taking, passing on, counting and deciding."""
+    """A grant with operators that do nothing: queues, accounting and decisions remain."""
     times = {name: [_idle_grant(name) * 1e6 for _ in range(ROUNDS)] for name in QUEUED}
     cost = {name: min(found) for name, found in times.items()}
     return Outcome(
@@ -55,7 +45,7 @@ def _grant() -> Outcome:
             **{f"{name}_us": value for name, value in cost.items()},
             **{f"{name}_median_us": median(found) for name, found in times.items()},
         },
-        rule=lambda asked, found: found["slowest_us"] < asked["slowest_us"],
+        rule=lambda goal, measured: measured["slowest_us"] < goal["slowest_us"],
         setup={
             "operators": QUERIES * DEPTH,
             "rounds": ROUNDS,
@@ -67,7 +57,7 @@ def _grant() -> Outcome:
 
 
 def _growth() -> Outcome:
-    """The scheduler alone, over more and more units that are all ready."""
+    """A decision of the scheduler alone by number of ready units."""
     series = []
     growth: dict[str, float] = {}
     for name in POLICIES:
@@ -78,18 +68,18 @@ def _growth() -> Outcome:
     return Outcome(
         name="scheduling-growth",
         source="goal: a decision costs O(log units)",
-        claim="from 10 to 10,000 units a decision's cost grows no faster than log n",
+        claim="from 10 to 10,000 units the cost of a decision grows no faster than log n",
         paper={"largest_growth": allowed},
         measured={"largest_growth": max(growth.values()), **{f"{name}_growth": g for name, g in growth.items()}},
-        rule=lambda asked, found: found["largest_growth"] <= asked["largest_growth"],
+        rule=at_most,
         setup={"units": list(SIZES), "a decision": "next, finished, and the arrival of the next row"},
         series=series,
         axes=("units", "µs per decision"),
     )
 
 
-class _Nothing(Stateless):
-    """An operator that passes on what it gets."""
+class _PassThrough(Stateless):
+    """An operator that passes its input on."""
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
         return [batch]
@@ -97,16 +87,16 @@ class _Nothing(Stateless):
 
 def _idle_grant(policy: str) -> float:
     def make(node: Operator, settings: Settings) -> Any:
-        return _Nothing() if isinstance(node, Select) else live(node, settings)
+        return _PassThrough() if isinstance(node, Select) else live(node, settings)
 
     network = Network(chains(), policy, make=make)
     for _ in range(WARM_UP):
-        network.push("s", rows(1))
+        network.push("s", values(1))
         network.run()
         for name in network.queries:
             network.take(name)
-    # Without a watermark: there is one an epoch, behind all its rows.
-    network.push("s", rows(1), advance=False)
+    # Without a watermark: an epoch has one, after all its rows.
+    network.push("s", values(1), advance=False)
     began = time.thread_time()
     report = network.run()
     return (time.thread_time() - began) / report.grants
@@ -131,7 +121,7 @@ def _decision(policy: str, units: int) -> float:
     for _ in range(count):
         grant = scheduler.next(now)
         if grant is None:
-            raise RuntimeError(f"{policy} finds nothing to run among {units} units that are ready")
+            raise RuntimeError(f"{policy} grants nothing although {units} units are ready")
         now += 1e-3
         edge = entries[grant.unit]
         view.queues.rows[edge] = 0.0
@@ -141,21 +131,3 @@ def _decision(policy: str, units: int) -> float:
         view.queues.oldest[edge] = now
         scheduler.arrived(edge, True)
     return (time.thread_time() - began) / count
-
-
-def chains() -> SharedGraph:
-    """Queries of a few selections each, none shared, in three classes."""
-    graph = SharedGraph()
-    source = Source(SCHEMA, "s")
-    for number in range(QUERIES):
-        plan: Operator = source
-        for depth in range(DEPTH):
-            limit = 0.05 * depth + number * 1e-5
-            plan = Select(SCHEMA, plan, (Call(BOOLEAN, "gt", (Column(DOUBLE, depth % 3), Literal(DOUBLE, limit))),))
-        graph.add(Query(f"q{number}", plan, SCHEMA, CLASSES[number % 3]))
-    return graph
-
-
-def rows(count: int) -> pa.RecordBatch:
-    random = np.random.default_rng(7)
-    return pa.RecordBatch.from_arrays([pa.array(random.random(count)) for _ in range(3)], names=list(SCHEMA.names))

@@ -1,7 +1,7 @@
-"""What it costs to measure every operator: the network as it is, against the same code without clocks and counters.
+"""Cost of measuring every operator: the network compared with the same code without clocks and counters.
 
-The other side is made from the source of the network itself: every statement that only measures is left out. So the
-two differ in nothing else, whatever becomes of the network.
+The other side is compiled from the source of the network without the statements that only measure, so the two sides
+never differ in anything else.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from headgate.graph.expressions import Call, Column, Literal
-from headgate.graph.operators import Operator, Select, Source
-from headgate.graph.queries import Query
+from headgate.bench.chains import DEPTH, QUERIES, STREAM, chains, values
+from headgate.bench.timing import one_arrow_thread
+from headgate.graph.operators import Operator, Select
 from headgate.graph.shared import SharedGraph
-from headgate.graph.types import BOOLEAN, DOUBLE, TIMESTAMP, Schema
+from headgate.graph.types import TIMESTAMP
 from headgate.operators.batch import Batch
 from headgate.operators.contract import LiveOperator
 from headgate.operators.live import live
@@ -36,14 +36,13 @@ from headgate.runtime.flow import SIZED, Flow
 from headgate.runtime.loop import RARELY, Loop
 from headgate.sql import Catalog
 
-QUERIES, DEPTH = 200, 5
 ROWS = 10_000
 PAIRS, ROUNDS, WORK_ROUNDS = 5, 210, 40
 POLICIES = {"one unit": "di:sources=queued", "a unit an operator": "fifo"}
-"""Neither looks at statistics: both sides run the same units in the same order."""
+"""Neither policy uses statistics: both sides run the same units in the same order."""
 
 COUNTERS = frozenset({"rows_in", "rows_out", "runs", "seconds", "timed", "watermark_seconds", "width", "stream_width"})
-"""What the network notes of its operators, by the names of the attributes."""
+"""The attributes in which the network counts for its operators."""
 
 STREAMS = """
 CREATE STREAM a (ts TIMESTAMP, k BIGINT, v DOUBLE, WATERMARK FOR ts AS ts - INTERVAL 1 SECOND)
@@ -69,18 +68,14 @@ Rows = Callable[[int], Sequence[tuple[str, pa.RecordBatch]]]
 
 
 def run() -> Outcome:
-    """Both workloads, all in one unit and a unit an operator; time is of this thread's processor."""
-    threads = pa.cpu_count()
-    pa.set_cpu_count(1)
-    try:
+    """Both workloads, as one unit and with a unit per operator, in processor time of this thread."""
+    with one_arrow_thread():
         extra = {cut: _extra(policy) for cut, policy in POLICIES.items()}
         calls = {
             f"{name}, {cut}": _call(graph, rows, policy)
-            for name, graph, rows in (("selections", _chains, _values), ("mixed", _mixed, _events))
+            for name, graph, rows in (("selections", chains, _values), ("mixed", _mixed, _events))
             for cut, policy in POLICIES.items()
         }
-    finally:
-        pa.set_cpu_count(threads)
     share = {name: extra[name.split(", ")[1]] / call for name, call in calls.items()}
     return Outcome(
         name="statistics",
@@ -93,7 +88,7 @@ def run() -> Outcome:
             "a call of an operator (µs)": {name: call * 1e6 for name, call in calls.items()},
             "measuring it (µs)": {cut: seconds * 1e6 for cut, seconds in extra.items()},
         },
-        rule=lambda asked, ours: ours["largest_share"] < asked["largest_share"],
+        rule=lambda goal, measured: measured["largest_share"] < goal["largest_share"],
         setup={
             "selections": f"{QUERIES} queries of {DEPTH} selections each",
             "mixed": f"{MIXES} times a tumbling and a hopping aggregate, a join and a selection",
@@ -101,44 +96,44 @@ def run() -> Outcome:
             "policies": POLICIES,
             "pairs of networks": PAIRS,
             "rounds of each": ROUNDS,
-            "measuring a call": "the selections, doing nothing, with measuring less without, both in turn",
-            "time": "of the thread, the mean of the fastest tenth of each kind of rounds; the median pair",
+            "measuring a call": "difference between selections that do nothing with and without measuring, in turn",
+            "time": "processor time of the thread: mean of the fastest tenth of each kind of round, median pair",
             "left out on the other side": sorted(COUNTERS),
         },
     )
 
 
 def _extra(policy: str) -> float:
-    """What measuring adds to a call: the median of several pairs of networks, as it also hangs on where in memory they
-    happen to lie."""
+    """Time that measuring adds to a call: the median of several pairs of networks, since their place in memory also
+    matters."""
     return median(_pair(policy) for _ in range(PAIRS))
 
 
 def _pair(policy: str) -> float:
-    """Operators that do nothing leave nothing else that could hide what measuring adds."""
+    """The difference between a pair of networks; operators that do nothing make it visible."""
     make = _idle_masked if policy == POLICIES["one unit"] else _idle
-    sides = [remade(Network(_chains(), policy, make=make), measuring) for measuring in (True, False)]
+    sides = [recompiled(Network(chains(), policy, make=make), measuring) for measuring in (True, False)]
     times: tuple[list[float], list[float]] = ([], [])
     for turn in range(-2, ROUNDS):
         for side in (0, 1) if turn % 2 else (1, 0):
             seconds = _round(sides[side], _values(0))
-            # What is made at the first use is no part of it.
+            # The first rounds include one-time work.
             if turn >= 0:
                 times[side].append(seconds)
-    # Not every round is timed: rounds are compared with those that do the same of what is done now and then.
-    alike = lcm(RARELY, SIZED)
-    fastest = [np.mean([_fastest(of[place::alike]) for place in range(alike)]) for of in times]
+    # Some rounds time or size their batches and others do not: only rounds of the same kind are compared.
+    kinds = lcm(RARELY, SIZED)
+    fastest = [np.mean([_fastest(side[kind::kinds]) for kind in range(kinds)]) for side in times]
     return float(fastest[0] - fastest[1]) / (QUERIES * DEPTH)
 
 
 def _call(graph: Graphs, rows: Rows, policy: str) -> float:
-    """What a call of an operator takes in a workload, with all that belongs to it."""
+    """Time per call of an operator in a workload, including queues and scheduling."""
     network = Network(graph(), policy)
     times: list[float] = []
     for turn in range(WORK_ROUNDS):
         times.append(_round(network, rows(turn)))
         if turn == WORK_ROUNDS // 4:
-            # The state has come to its size.
+            # The state has reached its final size.
             times.clear()
     return _fastest(times) / _calls(network)
 
@@ -154,14 +149,14 @@ def _fastest(times: Sequence[float]) -> float:
 
 
 class _Idle(Stateless):
-    """A selection that selects nothing: it gives the rows on as they are."""
+    """Stands for a selection: passes its rows on unchanged."""
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
         return [Batch(batch.rows, batch.arrival, batch.watermark)]
 
 
 class _IdleMasked(Stateless):
-    """The same, with a mask over the rows as selections give it to the next in their unit."""
+    """The same with a mask over the rows, as selections pass it on within their unit."""
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
         return [Batch(batch.rows, batch.arrival, batch.watermark, _ALL.slice(0, batch.rows.num_rows))]
@@ -172,7 +167,7 @@ def _idle(node: Operator, settings: Settings) -> LiveOperator:
 
 
 def _idle_masked(node: Operator, settings: Settings) -> LiveOperator:
-    # The last one of a query gives whole rows, so that nothing is copied.
+    # The last operator of a query emits rows without a mask, so that nothing is copied.
     depth = sum(isinstance(below, Select) for below in node.walk())
     return _IdleMasked() if 0 < depth < DEPTH else _idle(node, settings)
 
@@ -188,34 +183,34 @@ def _round(network: Network, batches: Sequence[tuple[str, pa.RecordBatch]]) -> f
     return seconds
 
 
-# The other side ------------------------------------------------------------------------------------------------
+# The side without measurements ------------------------------------------------------------------------------------
 
 
-def remade(network: Network, measuring: bool) -> Network:
-    """The same network from its source, with or without the measuring of its operators.
+def recompiled(network: Network, measuring: bool) -> Network:
+    """The network with its code recompiled from source, with or without measurements.
 
-    Both sides are made in this way: an object whose class is changed is slower, by more than measuring costs.
+    Both sides are recompiled: changing the class of an object makes it slower, by more than measuring costs.
     """
     network._flow = compiled(Flow, measuring)(network._clock)
     loop = network._loop
     loop.__class__ = compiled(Loop, measuring)
     if not measuring:
-        loop.settle = _nothing  # type: ignore[method-assign]
+        loop.settle = _no_update  # type: ignore[method-assign]
     return network
 
 
-def _nothing(now: float) -> None:
-    """No statistics are made of what was not counted."""
+def _no_update(now: float) -> None:
+    """Replaces the update of statistics, which has nothing to read."""
 
 
 def compiled(cls: C, measuring: bool) -> C:
-    """A class from its source, whole, or less the statements that read the clock for, or count for, statistics."""
+    """A class compiled from its source, complete or without the statements that measure."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
     if not measuring:
         tree = ast.fix_missing_locations(_Strip().visit(tree))
         left = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _stored(node)}
         if left := left & COUNTERS - {"seconds", "rows_out", "stream_width"}:
-            raise RuntimeError(f"{cls.__name__} still counts {sorted(left)}; teach this bench to leave that out")
+            raise RuntimeError(f"{cls.__name__} still counts {sorted(left)}; extend _Strip to remove these statements")
     names = dict(vars(sys.modules[cls.__module__]))
     exec(compile(tree, inspect.getsourcefile(cls) or cls.__name__, "exec"), names)
     made: C = names[cls.__name__]
@@ -227,16 +222,16 @@ def _stored(node: ast.Attribute) -> bool:
 
 
 class _Strip(ast.NodeTransformer):
-    """Leaves out what measures: counters that grow, the clock between operators, the widths of rows, and when to look.
+    """Removes the statements that measure: counters, the clock between operators, row widths, and the sampling.
 
-    How many rows a selection has left is kept: where none are, nothing is given to the next.
+    The number of rows that pass a selection is kept: if there are none, the next operator is not called.
     """
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST | None:
         target = node.target
-        # Of the flow itself the rows that left it are kept: the scheduler is told of them.
+        # The flow's own number of output rows is kept: it is reported to the scheduler.
         own = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
-        # What a unit's grants take is the grant's account, not an operator's.
+        # The time of a unit's grants is not a measurement of an operator.
         unit = isinstance(target, ast.Attribute) and ast.unparse(target.value) == "unit"
         counts = isinstance(target, ast.Attribute) and target.attr in COUNTERS and not unit
         return None if counts and not (own and ast.unparse(target) == "self.rows_out") else node
@@ -260,30 +255,13 @@ class _Strip(ast.NodeTransformer):
 
 # Workloads -----------------------------------------------------------------------------------------------------
 
-VALUES = Schema.of(("a", DOUBLE), ("b", DOUBLE), ("c", DOUBLE))
-
-
-def _chains() -> SharedGraph:
-    """Queries of a few selections each, none shared."""
-    graph = SharedGraph()
-    source = Source(VALUES, "s")
-    for number in range(QUERIES):
-        plan: Operator = source
-        for depth in range(DEPTH):
-            limit = Literal(DOUBLE, 0.05 * depth + number * 1e-5)
-            plan = Select(VALUES, plan, (Call(BOOLEAN, "gt", (Column(DOUBLE, depth % 3), limit)),))
-        graph.add(Query(f"q{number}", plan, VALUES))
-    return graph
-
 
 def _values(turn: int) -> list[tuple[str, pa.RecordBatch]]:
-    chance = np.random.default_rng(turn)
-    columns = [pa.array(chance.random(ROWS)) for _ in range(3)]
-    return [("s", pa.RecordBatch.from_arrays(columns, names=list(VALUES.names)))]
+    return [(STREAM, values(ROWS, turn))]
 
 
 def _mixed() -> SharedGraph:
-    """Aggregates, joins and selections over two streams, each several times with other constants."""
+    """Aggregates, joins and selections over two streams, several times with different constants."""
     catalog = Catalog(time_zone="UTC")
     catalog.execute(STREAMS)
     graph = SharedGraph()
@@ -296,15 +274,15 @@ def _mixed() -> SharedGraph:
 
 
 def _events(turn: int) -> list[tuple[str, pa.RecordBatch]]:
-    """A second of each stream."""
+    """A second of event time on each stream."""
     found: list[tuple[str, pa.RecordBatch]] = []
     for place, stream in enumerate("ab"):
-        chance = np.random.default_rng((turn, place))
-        times = turn * 1_000_000 + np.sort(chance.integers(0, 1_000_000, ROWS))
+        random = np.random.default_rng((turn, place))
+        times = turn * 1_000_000 + np.sort(random.integers(0, 1_000_000, ROWS))
         columns: list[Any] = [
             pa.array(times).cast(TIMESTAMP),
-            pa.array(chance.integers(0, ROWS, ROWS)),
-            pa.array(chance.random(ROWS)),
+            pa.array(random.integers(0, ROWS, ROWS)),
+            pa.array(random.random(ROWS)),
         ]
         found.append((stream, pa.RecordBatch.from_arrays(columns, names=["ts", "k", "v"])))
     return found

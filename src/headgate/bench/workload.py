@@ -17,7 +17,7 @@ _SELECTIVITIES = (0.25, 0.5, 0.75, 1.0, 0.4, 0.6)
 
 @dataclass(frozen=True)
 class Workload:
-    """Queries with their classes and the streams they read."""
+    """Queries, their classes, and the streams they read."""
 
     queries: dict[str, str]
     classes: dict[str, str]
@@ -28,7 +28,7 @@ class Workload:
 
 
 def workload_21() -> Workload:
-    """Seven queries a class: two selections, three aggregates, two joins each. No stream is read by two queries."""
+    """Seven queries per class: two selections, three aggregates, two joins. Each stream is read by one query."""
     queries: dict[str, str] = {}
     classes: dict[str, str] = {}
     streams: list[str] = []
@@ -63,7 +63,7 @@ def workload_21() -> Workload:
 
 
 def declarations(streams: list[str], folder: str, delay: float = 1.0, options: str = "") -> str:
-    """CREATE STREAM for folders of Parquet files as `FolderFeed` fills them."""
+    """CREATE STREAM statements for the folders that `FeedProcess` fills."""
     more = f", {options}" if options else ""
     return "\n".join(
         f"CREATE STREAM {stream} (ts TIMESTAMP, location STRING, temperature INT, humidity INT, arrived DOUBLE,"
@@ -74,7 +74,7 @@ def declarations(streams: list[str], folder: str, delay: float = 1.0, options: s
 
 
 def declare(engine: Engine, work: Workload, folder: str, latencies: Latencies) -> None:
-    """Gives an engine the classes, streams and queries; results are timed as they are published."""
+    """Declares the classes, streams and queries; latencies are taken when results are published."""
     engine.execute("".join(f"CREATE CLASS {name} WITH (priority = {rank});" for name, rank in CLASSES.items()))
     engine.execute(declarations(work.streams, folder))
     for name, select in work.queries.items():
@@ -82,7 +82,7 @@ def declare(engine: Engine, work: Workload, folder: str, latencies: Latencies) -
 
 
 def timed(name: str, latencies: Latencies) -> Sink:
-    """A sink that notes how old the rows are which results stem from."""
+    """A sink that records the age of the rows behind each result."""
 
     def take(table: pa.Table) -> None:
         latencies.add(name, table.column("arrived"))

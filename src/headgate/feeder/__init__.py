@@ -1,1 +1,1 @@
-"""Rows of our own making, sent at the pace of an arrival process."""
+"""Generated rows, sent at the rate of an arrival process."""

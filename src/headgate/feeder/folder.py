@@ -1,4 +1,4 @@
-"""Feeds a folder: writes the rows that have arrived as small Parquet files, which a file source picks up."""
+"""Feeds a folder with small Parquet files, for a file source to read."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ import pyarrow.parquet as pq
 
 
 class FolderFeeder:
-    """Writes rows at a changing rate on a thread of its own.
+    """Writes rows at a varying rate, on its own thread.
 
-    `rate(t)` gives rows per second at `t` seconds after the start; `make(count, t)` makes that many rows. A file
-    appears whole: it is written under a hidden name and renamed.
+    `rate(t)` returns the rows per second `t` seconds after the start; `make(count, t)` generates `count` rows.
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class FolderFeeder:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends after the file that is being written; does nothing if it was never started."""
+        """Stops after the current file; does nothing if it was never started."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -56,8 +55,13 @@ class FolderFeeder:
             if not count:
                 continue
             owed -= count
-            hidden = self._folder / f".{number:09d}.parquet"
-            pq.write_table(self._make(count, now - began), hidden)
-            hidden.rename(self._folder / f"{number:09d}.parquet")
+            write_file(self._folder, number, self._make(count, now - began))
             number += 1
             self.rows += count
+
+
+def write_file(folder: str | os.PathLike[str], number: int, table: pa.Table, compression: str = "snappy") -> None:
+    """Writes a Parquet file that appears complete: it is written under a hidden name and renamed."""
+    hidden = Path(folder) / f".{number:09d}.parquet"
+    pq.write_table(table, hidden, compression=compression)
+    hidden.rename(Path(folder) / f"{number:09d}.parquet")

@@ -1,4 +1,4 @@
-"""A forest full of sensors: the rows of the tour, and the model that its reports run."""
+"""The sensor network of `headgate demo`: its rows, and the functions that its queries call."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pyarrow as pa
 
 LOCATIONS = 20
 POISON = -1000
-"""A temperature that no sensor can measure, and that the fragile function of the tour cannot bear."""
+"""An impossible temperature, on which the function `fragile` raises."""
 
 
 class Forest:
-    """Makes rows of sensors and of weather stations, all from one seed."""
+    """Generates rows of sensors and weather stations from one seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)
         self._names = pa.array([f"ridge-{n:02d}" for n in range(LOCATIONS)])
         self.poison = False
-        """Set it, and the next rows hold one that is poisoned."""
+        """If set, the next batch of sensor rows contains one with the temperature POISON."""
 
     def sensors(self, count: int, at: float) -> pa.Table:
         """location, temperature (0 to 45, one in fifty above 35), humidity (0 to 100), smoke (0 to 1)."""
@@ -59,7 +59,7 @@ class Forest:
 
 
 def burst(base: float, peak: float, start: float, end: float) -> Callable[[float], float]:
-    """A rate that is `base` but between `start` and `end` seconds, where it is `peak`."""
+    """A rate of `base`, but `peak` from `start` to `end` seconds."""
     return lambda t: peak if start <= t < end else base
 
 
@@ -67,7 +67,7 @@ _STEPS = 400
 
 
 def spread(temperature: pa.Array, humidity: pa.Array, scenario: pa.Array) -> pa.Array:
-    """How far a fire would spread from each reading: a simulation in many steps, and so a costly function."""
+    """Estimates how far a fire would spread from each reading. Costly: it simulates many steps."""
     heat = np.nan_to_num(np.asarray(temperature.to_numpy(zero_copy_only=False), dtype=float))
     damp = np.nan_to_num(np.asarray(humidity.to_numpy(zero_copy_only=False), dtype=float)) / 100.0
     wind = np.asarray(scenario.to_numpy(zero_copy_only=False), dtype=float)
@@ -78,7 +78,7 @@ def spread(temperature: pa.Array, humidity: pa.Array, scenario: pa.Array) -> pa.
 
 
 def fragile(temperature: pa.Array) -> pa.Array:
-    """A user's function with a fault: it raises on a reading that it did not expect."""
+    """A user function with a bug: it raises on an unexpected reading."""
     values = temperature.to_numpy(zero_copy_only=False)
     if (values == POISON).any():
         raise ValueError(f"temperature {POISON} is below absolute zero")
@@ -86,9 +86,9 @@ def fragile(temperature: pa.Array) -> pa.Array:
 
 
 def seconds_per_row(rows: int = 4000) -> float:
-    """What `spread` costs on this machine."""
-    forest = Forest(0).sensors(rows, 0.0)
-    columns = [forest.column(name).combine_chunks() for name in ("temperature", "humidity")]
+    """Cost of `spread` per row on this machine."""
+    readings = Forest(0).sensors(rows, 0.0)
+    columns = [readings.column(name).combine_chunks() for name in ("temperature", "humidity")]
     scenario = pa.array(np.zeros(rows))
     best = float("inf")
     for _ in range(3):

@@ -111,9 +111,7 @@ def network(workload: CqcWorkload, unit: float, only: str | None = None) -> Mode
         return add(f"{stream}, window", [read(stream)], OperatorModel(WINDOW * unit))
 
     def selection(query: str, number: int) -> str:
-        # Each class gets selections of low and high selectivity.
-        share = SELECTIVITIES[(number % 2) * 3 + number // 2]
-        return add(f"{query}, select", [read(query)], OperatorModel(SELECT * unit, share))
+        return add(f"{query}, select", [read(query)], OperatorModel(SELECT * unit, selectivity(number)))
 
     def aggregate(query: str, number: int) -> str:
         return add(f"{query}, aggregate", [window(query)], OperatorModel(AGGREGATE * unit))
@@ -133,6 +131,11 @@ def network(workload: CqcWorkload, unit: float, only: str | None = None) -> Mode
                 query = f"{kind} {number + 1}"
                 queries[query] = (add(f"{query}, output", [plan(query, number)], OperatorModel(OUTPUT * unit)), cls)
     return ModelNetwork(Topology.of(inputs, queries=queries, classes=workload.priorities), models)
+
+
+def selectivity(number: int) -> float:
+    """The selectivity of a selection; each class has selections of low and high selectivity."""
+    return SELECTIVITIES[(number % 2) * 3 + number // 2]
 
 
 def run(workload: CqcWorkload, scheduler: str, seed: int, tuples: int = TUPLES) -> SimulationResult:

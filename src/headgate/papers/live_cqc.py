@@ -64,7 +64,7 @@ def _outcome(workload: cqc.CqcWorkload, source: str, seed: int) -> Outcome:
                 f"{name}, load {load}": run.cost for (name, load), run in runs.items()
             },
         },
-        rule=lambda asked, found: found[off] <= asked[off] and found[gain] > asked[gain],
+        rule=lambda goal, measured: measured[off] <= goal[off] and measured[gain] > goal[gain],
         setup={
             "seed": seed,
             "loads": list(LOADS),

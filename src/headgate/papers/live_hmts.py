@@ -14,7 +14,7 @@ from headgate.graph.operators import Operator, Select, Source
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.graph.types import BIGINT, BOOLEAN, Schema
-from headgate.outcome import Outcome, Series
+from headgate.outcome import Outcome, Series, at_least, same
 from headgate.runtime import Limits, Network
 
 SELECTIVITIES = (0.998, 0.996, 0.994, 0.992, 0.990)
@@ -46,7 +46,7 @@ def modes(seed: int) -> Outcome:
         claim="a simple query without queues between its operators is at least 40% faster than with a thread for each",
         paper={"OTS's time over DI's": 1.4},
         measured={"OTS's time over DI's": ratio, "GTS's time over DI's": _mean_ratio(times[GTS], times[DI])},
-        rule=lambda paper, ours: ours["OTS's time over DI's"] >= paper["OTS's time over DI's"],
+        rule=at_least,
         setup={
             "seed": seed,
             "selectivities": list(SELECTIVITIES),
@@ -80,9 +80,7 @@ def scale(seed: int) -> Outcome:
                 str(q): ots / di for q, ots, di in zip(QUERIES, times[OTS], times[DI], strict=True)
             },
         },
-        rule=lambda paper, ours: (
-            ours["DI's advantage grows with each step"] == paper["DI's advantage grows with each step"]
-        ),
+        rule=same,
         setup={
             "seed": seed,
             "elements": SCALE_ELEMENTS,

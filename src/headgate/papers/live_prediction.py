@@ -19,17 +19,15 @@ from operator import attrgetter
 from random import Random
 
 import numpy as np
-import pyarrow as pa
 
 from headgate.graph.operators import Operator
-from headgate.graph.shared import SharedGraph
-from headgate.graph.types import TIMESTAMP
 from headgate.operators.batch import Batch
 from headgate.operators.contract import LiveOperator
 from headgate.operators.live import live
 from headgate.operators.settings import Settings
-from headgate.outcome import Figures, Outcome, Series
+from headgate.outcome import Figures, Outcome, Series, at_most
 from headgate.papers import cqc
+from headgate.papers.cqc_sql import ROWS, Feed, queries
 from headgate.papers.live_network import Clock
 from headgate.runtime import Limits, Network
 from headgate.runtime.wiring import key_of
@@ -44,7 +42,6 @@ from headgate.simulation import (
     RecordedCosts,
     simulate,
 )
-from headgate.sql import Catalog
 
 LOADS = (0.5, 0.7, 0.9)
 # HR alone would order queries of one kind, across classes, by the noise of their measured costs.
@@ -53,23 +50,7 @@ SECONDS = 12.0
 WARM_UP = 8
 # The cost of a batch is averaged over this number of batches.
 MEMORY = 100
-ROWS = 4000
-KEYS = 4000
-GROUPS = 100
 WITHIN = 0.25
-
-STREAM = (
-    "CREATE STREAM {name} (ts TIMESTAMP, k BIGINT, v DOUBLE, WATERMARK FOR ts AS ts) USING json OPTIONS (path 'in');"
-)
-SELECTION = "SELECT ts, k, v FROM {name} WHERE v < {share}"
-AGGREGATE = (
-    "SELECT window(ts, '1 second') AS w, k % {groups} AS g, count(*) AS n, avg(v) AS mean FROM {name} "
-    "GROUP BY window(ts, '1 second'), k % {groups}"
-)
-JOIN = (
-    "SELECT l.k, l.v, r.v AS u FROM {name}_l AS l JOIN {name}_r AS r ON l.k = r.k "
-    "AND r.ts BETWEEN l.ts - INTERVAL 100 MILLISECONDS AND l.ts + INTERVAL 100 MILLISECONDS"
-)
 
 
 @dataclass(frozen=True)
@@ -117,7 +98,7 @@ def prediction(seed: int) -> Outcome:
             "load as it was": {f"{name}, load {load}": run.load for (name, load), run in runs.items()},
             "a grant besides its operators (µs)": {f"{n}, load {x}": r.costs.grant * 1e6 for (n, x), r in runs.items()},
         },
-        rule=lambda goal, measured: measured[off] <= goal[off],
+        rule=at_most,
         setup={
             "seed": seed,
             "queries": "6 selections, 9 tumbling aggregates, 6 joins over 27 streams, in classes H, C and N",
@@ -148,53 +129,7 @@ def _pairs(runs: Mapping[tuple[str, float], ComparedRun]) -> Figures:
     }
 
 
-# The queries ---------------------------------------------------------------------------------------------------
-
-
-def _graph() -> tuple[SharedGraph, list[tuple[str, ...]]]:
-    """The queries, and the groups of streams whose batches arrive together."""
-    catalog = Catalog(time_zone="UTC")
-    for cls, priority in cqc.A.priorities.items():
-        catalog.execute(f"CREATE CLASS {cls} WITH (priority = {priority:.0f});")
-    texts: list[tuple[str, str, str]] = []
-    together: list[tuple[str, ...]] = []
-    for number, cls in enumerate(cqc.A.selections):
-        share = cqc.SELECTIVITIES[(number % 2) * 3 + number // 2]
-        texts.append((f"selection_{number}", cls, SELECTION.format(name=f"s{number}", share=share)))
-        together.append((f"s{number}",))
-    for number, cls in enumerate(cqc.A.aggregates):
-        texts.append((f"aggregate_{number}", cls, AGGREGATE.format(name=f"a{number}", groups=GROUPS)))
-        together.append((f"a{number}",))
-    for number, cls in enumerate(cqc.A.joins):
-        texts.append((f"join_{number}", cls, JOIN.format(name=f"j{number}")))
-        together.append((f"j{number}_l", f"j{number}_r"))
-    for stream in (name for names in together for name in names):
-        catalog.execute(STREAM.format(name=stream))
-    graph = SharedGraph()
-    for name, cls, sql in texts:
-        graph.add(catalog.query(name, sql, cls=cls))
-    return graph, together
-
-
-class Feed:
-    """Generates the batches of the streams; each covers the second of event time after the previous one."""
-
-    def __init__(self, seed: int) -> None:
-        chance = np.random.default_rng(seed)
-        self._columns = [
-            (pa.array(chance.integers(0, KEYS, ROWS)), pa.array(chance.random(ROWS))) for _ in range(WARM_UP)
-        ]
-        self._offsets = np.sort(chance.integers(0, 1_000_000, ROWS))
-        self._made: dict[str, int] = {}
-
-    def batch(self, stream: str) -> pa.RecordBatch:
-        number = self._made[stream] = self._made.get(stream, 0) + 1
-        times = pa.array(self._offsets + number * 1_000_000).cast(TIMESTAMP)
-        keys, values = self._columns[number % len(self._columns)]
-        return pa.RecordBatch.from_arrays([times, keys, values], names=["ts", "k", "v"])
-
-
-# Live ----------------------------------------------------------------------------------------------------------
+# Live run ------------------------------------------------------------------------------------------------------
 
 
 class Record:
@@ -344,7 +279,7 @@ class _Meter:
 
 
 def _run(policy: str, load: float, seed: int) -> ComparedRun:
-    graph, together = _graph()
+    graph, together = queries()
     clock = Clock()
     record = Record(clock)
     # Only the policy limits a grant.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.outcome import Figures, Outcome, Series
+from headgate.outcome import Figures, Outcome, Series, same
 from headgate.scheduling import Topology
 from headgate.simulation import Arrivals, Bursts, JoinModel, Model, OperatorModel, Poisson, SimulationResult, simulate
 
@@ -109,10 +109,6 @@ def _setup(seed: int, seeds: int, window: int, windows: int, **more: Any) -> Fig
     }
 
 
-def _same(paper: Figures, ours: Figures) -> bool:
-    return all(ours[key] == paper[key] for key in paper)
-
-
 def latency(seed: int, seeds: int = SEEDS, rates: Sequence[int] = RATES) -> Outcome:
     """Fig. 6.1: average tuple latency by data rate."""
     found = _by_rate(0, rates, seed, seeds)
@@ -154,7 +150,7 @@ def memory(seed: int, seeds: int = SEEDS, rates: Sequence[int] = RATES) -> Outco
             order: means[SEGMENT] * (1 + TIE) < means[SIMPLIFIED] < means[PATH] * (1 - TIE),
             "mean of the peaks (kB)": {policy: mean / 1000 for policy, mean in means.items()},
         },
-        rule=_same,
+        rule=same,
         setup=_setup(seed, seeds, 1000, 5, **{"rates (tuples/s a stream)": list(rates), "equal within": TIE}),
         series=[Series(policy, list(rates), (found[policy] / 1000).tolist()) for policy in POLICIES],
         axes=("data rate (tuples/s on each stream)", "peak memory of the queues (kB)"),
@@ -223,7 +219,7 @@ def burst(seed: int, seeds: int = SEEDS) -> Outcome:
             **{f"lowest {span}": min(row, key=row.__getitem__) for span, row in means.items()},
             **{f"mean memory {span} (kB)": row for span, row in means.items()},
         },
-        rule=_same,
+        rule=same,
         setup=_setup(seed, seeds, 2000, 10, **{"phases (tuples, tuples/s a stream)": [list(p) for p in PHASES]}),
         series=[Series(policy, list(range(len(curve))), curve.tolist()) for policy, curve in curves.items()],
         axes=("time (s); bursts from 150 to 200 s and from 300 to 350 s", "memory of the queues (kB)"),

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from headgate.outcome import Figures, Outcome, Series
+from headgate.outcome import Outcome, Series, same
 from headgate.papers.chart.example import stairs
 from headgate.scheduling import Cut, Policy, Selector, Topology, Units, View, policy
 from headgate.scheduling.flow import memory_slope, rank_by, result_slope
@@ -119,7 +119,7 @@ def forks(seed: int) -> Outcome:
         claim="Chart partitioning cuts simple, nested and memory forks as the paper derives",
         paper=expected,
         measured=derived,
-        rule=_same,
+        rule=same,
         setup={
             "seed": seed,
             "tuples waiting": TUPLES,
@@ -158,10 +158,6 @@ class FixedPartitions(Policy):
 
     def selector(self, view: View, units: Units, members: Sequence[int] | None = None) -> Selector:
         return RankSelector(view, units, members, rank_by(memory_slope if self.memory else result_slope))
-
-
-def _same(paper: Figures, measured: Figures) -> bool:
-    return all(measured[key] == paper[key] for key in paper)
 
 
 def _simulation(fork: Fork, chosen: Policy) -> Simulation:

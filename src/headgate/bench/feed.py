@@ -1,4 +1,4 @@
-"""Rows that arrive in folders while a bench runs, written by a process of its own so that it disturbs neither side."""
+"""Rows for benches, and a separate process that writes them into folders, so that feeding disturbs neither side."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import tempfile
 import time
 from collections.abc import Sequence
 from multiprocessing.synchronize import Event
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from headgate.feeder.folder import write_file
 
 SCHEMA = "ts TIMESTAMP, location STRING, temperature INT, humidity INT, arrived DOUBLE"
-"""What every stream of the benches brings; `arrived` is the second in which the row could first be read."""
+"""The columns of every stream of the benches; `arrived` is the time (s) from which the row can be read."""
 
 
 def rows(count: int, random: np.random.Generator, now: float) -> pa.Table:
-    """Rows as in 004, Table 1: temperature 0 to 40, humidity 0 to 100, 20 locations."""
+    """Rows as in 004 Table 1: temperature 0 to 40, humidity 0 to 100, 20 locations."""
     micros = int(now * 1_000_000) + np.arange(count)
     return pa.table(
         {
@@ -33,8 +33,8 @@ def rows(count: int, random: np.random.Generator, now: float) -> pa.Table:
     )
 
 
-class FolderFeed:
-    """Feeds one folder a stream, `rate` rows a second each, until stopped."""
+class FeedProcess:
+    """Writes `rate` rows per second into one folder per stream until stopped."""
 
     def __init__(self, streams: Sequence[str], rate: float, every: float = 1.0, seed: int = 1) -> None:
         self.folder = tempfile.mkdtemp(prefix="headgate-bench-")
@@ -42,7 +42,7 @@ class FolderFeed:
         self._stop = multiprocessing.get_context("spawn").Event()
         for stream in streams:
             os.makedirs(f"{self.folder}/{stream}")
-            # A first file, so that both sides find a schema and can start before the rows come.
+            # A first file, so that both sides find a schema and can start before rows arrive.
             write(f"{self.folder}/{stream}", 0, rows(10, np.random.default_rng(seed), time.time()))
         self._process = multiprocessing.get_context("spawn").Process(
             target=_feed, args=(self.folder, self.streams, rate, every, seed, self._stop), daemon=True
@@ -53,25 +53,23 @@ class FolderFeed:
 
     @property
     def pid(self) -> int:
-        """The process that feeds, once started."""
+        """The id of the process, once started."""
         return self._process.pid or 0
 
     def stop(self) -> None:
-        """Ends the feeding."""
+        """Stops writing."""
         self._stop.set()
         if self._process.is_alive():
             self._process.join()
 
     def clean(self) -> None:
-        """Removes the folder; only when nobody reads it any more."""
+        """Removes the folder; no query may read it any more."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def write(folder: str, number: int, table: pa.Table) -> None:
-    """Makes a file appear whole."""
-    hidden = Path(folder) / f".{number:08d}.parquet"
-    pq.write_table(table, hidden, compression="none")
-    hidden.rename(Path(folder) / f"{number:08d}.parquet")
+    """Writes an uncompressed file, which appears complete."""
+    write_file(folder, number, table, "none")
 
 
 def _feed(folder: str, streams: Sequence[str], rate: float, every: float, seed: int, stop: Event) -> None:
@@ -80,7 +78,7 @@ def _feed(folder: str, streams: Sequence[str], rate: float, every: float, seed: 
     due = time.time()
     while not stop.is_set():
         for place, stream in enumerate(streams):
-            # Streams take turns within the interval, as separate senders would.
+            # The writes of the streams are spread over the interval, as with separate senders.
             wait = due + every * place / len(streams) - time.time()
             if wait > 0:
                 time.sleep(wait)

@@ -1,4 +1,4 @@
-"""The scheduler's share of the time at 1,000 operators."""
+"""The scheduler's share of the processor time at 1,000 operators."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
+from headgate.bench.chains import STREAM as CHAIN_STREAM
+from headgate.bench.chains import chains, values
 from headgate.graph.shared import SharedGraph
 from headgate.outcome import Outcome
 from headgate.papers import cqc
-from headgate.papers.live_prediction import AGGREGATE, GROUPS, JOIN, SELECTION, STREAM, Feed
+from headgate.papers.cqc_sql import AGGREGATE, GROUPS, JOIN, SELECTION, Feed, catalog
 from headgate.runtime import Network
-from headgate.sql import Catalog
 
 ROUNDS = 3
 WARM_UP = 2
@@ -23,9 +22,9 @@ ROWS = 50_000
 Push = Callable[[Network], None]
 
 
-def share(policies: Sequence[str], chains: SharedGraph, rows: Callable[[int], pa.RecordBatch]) -> Outcome:
-    """On the mix of 004 (selections, window aggregates, window joins), which must hold, and beside it where it is
-    hardest: on nothing but selections of one comparison, each in a unit of its own."""
+def share(policies: Sequence[str]) -> Outcome:
+    """The share for the mix of 004 (selections, window aggregates, window joins), to which the claim refers, and in the
+    hardest case: only selections of one comparison, each a unit of its own."""
     mixed, streams = _mixed()
     feed = Feed(7)
 
@@ -35,7 +34,7 @@ def share(policies: Sequence[str], chains: SharedGraph, rows: Callable[[int], pa
 
     plans: Mapping[str, tuple[SharedGraph, Push]] = {
         "mix": (mixed, push_all),
-        "selections": (chains, lambda network: network.push("s", rows(ROWS))),
+        "selections": (chains(), lambda network: network.push(CHAIN_STREAM, values(ROWS))),
     }
     found = {
         (plan, policy): min(_scheduled(graph, policy, push) for _ in range(ROUNDS))
@@ -51,11 +50,11 @@ def share(policies: Sequence[str], chains: SharedGraph, rows: Callable[[int], pa
             "largest_share": max(share for (plan, _), share in found.items() if plan == "mix"),
             **{f"{policy}_{plan}": share for (plan, policy), share in found.items()},
         },
-        rule=lambda asked, found: found["largest_share"] < asked["largest_share"],
+        rule=lambda goal, measured: measured["largest_share"] < goal["largest_share"],
         setup={
             "operators": {plan: len(graph.operators) for plan, (graph, _) in plans.items()},
-            "mix": "per 21 queries 6 selections, 9 tumbling aggregates, 6 joins; 4,000 rows a batch, no plan shared",
-            "selections": f"chains of five selections of one comparison each; {ROWS:,} rows a batch",
+            "mix": "per 21 queries 6 selections, 9 tumbling aggregates, 6 joins; 4,000 rows per batch, no sharing",
+            "selections": f"chains of five selections of one comparison each; {ROWS:,} rows per batch",
             "rounds": ROUNDS,
             "warm-up": f"{WARM_UP} batches of each stream",
         },
@@ -63,14 +62,9 @@ def share(policies: Sequence[str], chains: SharedGraph, rows: Callable[[int], pa
 
 
 def _mixed() -> tuple[SharedGraph, list[str]]:
-    """The 21 queries of 004 again and again, each time with other constants, until there are enough operators."""
-    catalog = Catalog(time_zone="UTC")
-    for cls, priority in cqc.A.priorities.items():
-        catalog.execute(f"CREATE CLASS {cls} WITH (priority = {priority:.0f});")
+    """Copies of the 21 queries of 004 with different constants, until there are enough operators."""
+    declared, groups = catalog()
     kinds = {"s": cqc.A.selections, "a": cqc.A.aggregates, "j": cqc.A.joins}
-    streams = [f"{kind}{n}{side}" for kind in kinds for n in range(len(kinds[kind])) for side in _sides(kind)]
-    for stream in streams:
-        catalog.execute(STREAM.format(name=stream))
     graph = SharedGraph()
     copy = 0
     while len(graph.operators) < OPERATORS:
@@ -82,20 +76,16 @@ def _mixed() -> tuple[SharedGraph, list[str]]:
                     "a": AGGREGATE.format(name=name, groups=GROUPS + copy),
                     "j": JOIN.format(name=name).replace("100 MILLI", f"{100 + copy} MILLI"),
                 }[kind]
-                graph.add(catalog.query(f"{name}_{copy}", text, cls=cls))
+                graph.add(declared.query(f"{name}_{copy}", text, cls=cls))
         copy += 1
-    return graph, streams
-
-
-def _sides(kind: str) -> tuple[str, ...]:
-    return ("_l", "_r") if kind == "j" else ("",)
+    return graph, [stream for group in groups for stream in group]
 
 
 def _scheduled(graph: SharedGraph, policy: str, push: Push) -> float:
-    """The share of a run: the scheduler's calls are timed one by one. All times are of this thread's processor."""
+    """The scheduler's share of a run, from timing each of its calls, in processor time of this thread."""
     clock = time.thread_time
     network = Network(graph, policy, clock=clock)
-    # As it is when it has run for a while: what the operators cost is known.
+    # In a warm state: the costs of the operators have been measured.
     for _ in range(WARM_UP):
         push(network)
         network.run()
@@ -107,21 +97,21 @@ def _scheduled(graph: SharedGraph, policy: str, push: Push) -> float:
     def timed(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any) -> Any:
             began = clock()
-            found = function(*args)
+            returned = function(*args)
             spent[0] += clock() - began
             calls[0] += 1
-            return found
+            return returned
 
         return call
 
-    # What timing itself takes must not count as scheduling.
+    # The overhead of timing must not count as scheduling.
     nothing = timed(lambda *_: None)
     for number in range(2000):
         nothing(number)
-    timing = spent[0] / calls[0]
+    overhead = spent[0] / calls[0]
     for method in ("next", "arrived", "finished", "refresh"):
         setattr(scheduler, method, timed(getattr(scheduler, method)))
     push(network)
     spent[0], calls[0] = 0.0, 0
     report = network.run()
-    return (spent[0] - calls[0] * timing) / report.seconds
+    return (spent[0] - calls[0] * overhead) / report.seconds
