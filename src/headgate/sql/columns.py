@@ -34,9 +34,11 @@ def arrow_type(declared: exp.DataType, script: Script, at: int | None = None) ->
     """The Arrow type of a declared type; SqlError if we have none."""
     at = start(declared) if at is None else at
     kind = declared.this
-    if kind in _SIMPLE:
-        return _SIMPLE[kind]
     inside = declared.expressions
+    if kind in _SIMPLE:
+        if inside and t.is_time(_SIMPLE[kind]) and str(inside[0].name or inside[0].this) != "6":
+            raise script.error("a TIMESTAMP has 6 digits of a second; write it without a precision", at)
+        return _SIMPLE[kind]
     if kind == exp.DType.DECIMAL:
         return _decimal(inside, script, at)
     if kind == exp.DType.ARRAY and len(inside) == 1:

@@ -26,6 +26,10 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 _SPELLED = {"CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "OVERLAY"}
 _CREATABLE = ("CLASS", "STREAM", "TABLE", "FUNCTION", "QUERY", "SPLIT")
 
+_INTERVAL_UNITS = frozenset(
+    ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSECOND")
+)
+
 _BITWISE: tuple[tuple[TokenType, Any], ...] = (
     (TokenType.PIPE, exp.BitwiseOr),
     (TokenType.CARET, exp.BitwiseXor),
@@ -73,6 +77,10 @@ class HeadgateParser(SparkParser):
     }
     ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}  # array(1, 2)[0] is an element, not a new array
     STRICT_CAST = True
+    UNARY_PARSERS: ClassVar[dict[TokenType, Any]] = {
+        **SparkParser.UNARY_PARSERS,
+        TokenType.PLUS: lambda self: exp.Anonymous(this="positive", expressions=[self._parse_unary()]),
+    }
     # In Spark || binds as + does, and & before ^ before |; sqlglot has all four on one level below +.
     TERM: ClassVar[dict[TokenType, Any]] = {**SparkParser.TERM, TokenType.DPIPE: exp.DPipe}
 
@@ -82,7 +90,6 @@ class HeadgateParser(SparkParser):
     _parse_primary = _stamped("_parse_primary")
     _parse_function = _stamped("_parse_function")
     _parse_column = _stamped("_parse_column")
-    _parse_interval = _stamped("_parse_interval")
     _parse_types = _stamped("_parse_types")
     _parse_select = _stamped("_parse_select")
     _parse_table = _stamped("_parse_table")
@@ -121,6 +128,57 @@ class HeadgateParser(SparkParser):
                 this = self.expression(exp.BitwiseRightShift(this=this, expression=self._parse_term()))
             else:
                 return this
+
+    def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> Any:
+        """INTERVAL 3 DAY 1 SECOND, INTERVAL '1 day' and INTERVAL '1:30' MINUTE TO SECOND, as Spark's grammar has them.
+
+        Several numbers with units become one text. What is no constant is left to sqlglot, and refused by the binder.
+        """
+        index, first = self._index, self._curr
+        if not self._match(TokenType.INTERVAL):
+            return None
+        found: list[tuple[str, str]] = []
+        while (part := self._interval_part(bool(found))) is not None:
+            found.append(part)
+        if not found:
+            self._retreat(index)
+            node = super()._parse_interval(require_interval, parse_function_unit)
+        elif len(found) > 1:
+            text = " ".join(f"{number} {unit}" for number, unit in found)
+            node = exp.Interval(this=exp.Literal.string(text))
+        else:
+            (number, unit) = found[0]
+            node = exp.Interval(this=exp.Literal.string(number), unit=self._interval_unit(unit))
+        if isinstance(node, exp.Expr):
+            node.meta["start"] = first.start
+        return node
+
+    def _interval_part(self, unit_needed: bool) -> tuple[str, str] | None:
+        """A number or text with its unit; only the first may go without one."""
+        index = self._index
+        sign = "-" if self._match(TokenType.DASH) else ""
+        if not sign:
+            self._match(TokenType.PLUS)
+        token = self._curr
+        if token and token.token_type in (TokenType.NUMBER, TokenType.STRING):
+            self._advance()
+            unit = self._curr.text.upper() if self._curr else ""
+            if unit.removesuffix("S") in _INTERVAL_UNITS:
+                self._advance()
+                return _signed(sign, token.text), unit
+            if token.token_type == TokenType.STRING and not unit_needed:
+                return _signed(sign, token.text), ""
+        self._retreat(index)
+        return None
+
+    def _interval_unit(self, unit: str) -> exp.Expr | None:
+        if not unit or not self._match_text_seq("TO"):
+            return exp.var(unit) if unit else None
+        last = self._curr.text.upper() if self._curr else ""
+        if last not in _INTERVAL_UNITS:
+            self._expected("the last field of the interval, as in DAY TO SECOND")
+        self._advance()
+        return exp.IntervalSpan(this=exp.var(unit), expression=exp.var(last))
 
     def _parse_statement(self) -> Any:
         """What may stand inside a WITH: sqlglot asks for any statement there; only a SELECT is one of ours."""
@@ -459,6 +517,16 @@ def _parsed(script: Script, method: Callable[[HeadgateParser], Any], tokens: lis
         raise script.error(problem.message, problem.offset) from None
     except RecursionError:
         raise script.error("this is nested too deeply", parser._here()) from None
+
+
+def _signed(sign: str, text: str) -> str:
+    """A text after a sign; two minuses cancel each other.
+
+    >>> _signed("-", "3"), _signed("-", "-1 02")
+    ('-3', '1 02')
+    """
+    body = text.strip()
+    return body[1:] if sign and body.startswith("-") else sign + (body.removeprefix("+") if sign else text)
 
 
 def _plain(message: str) -> str:

@@ -263,7 +263,10 @@ class ExpressionBinder:
     def _with_unit(self, name: str, node: exp.Anonymous) -> Expr:
         """timestampadd(MONTH, 1, ts) and its like: the unit is a bare word."""
         unit, *rest = node.expressions
-        word = unit.name.lower() if isinstance(unit, (exp.Column, exp.Var, exp.Literal)) else ""
+        if isinstance(unit, exp.Literal) and unit.is_string:
+            raise self.error(f"the unit of {node.name} is written without quotes, as in {node.name}(DAY, …)", unit)
+        word = unit.name.lower() if isinstance(unit, (exp.Column, exp.Var)) else ""
+        word = "day" if word == "dayofyear" else word
         args = [Literal(t.STRING, word), *(self.bind(a) for a in rest)]
         return self.apply(name, args, node, [start(a) for a in node.expressions])
 

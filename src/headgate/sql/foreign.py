@@ -15,7 +15,7 @@ from functools import cached_property
 from headgate.expressions.notation import INFIX, PREFIX, SUFFIX
 from headgate.graph import types as t
 from headgate.graph.expressions import Call, Column, Expr, Literal
-from headgate.sql.literals import Days
+from headgate.sql.intervals import interval_text
 
 _TRIM = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}
 _EXTRACTED = {"extract_seconds": "SECOND", "yearofweek": "YEAROFWEEK"}
@@ -121,9 +121,7 @@ def _literal(literal: Literal) -> str:
     if isinstance(value, bytes):
         return f"X'{value.hex().upper()}'"
     if isinstance(value, timedelta):
-        if isinstance(value, Days):
-            return f"INTERVAL '{value.days}' DAY"
-        return f"INTERVAL '{value // timedelta(microseconds=1)}' MICROSECOND"
+        return interval_text(value)
     if isinstance(value, datetime):
         kind = "TIMESTAMP_NTZ" if type_ == t.TIMESTAMP_NTZ else "TIMESTAMP"
         return f"{kind} '{value.isoformat(sep=' ')}'"

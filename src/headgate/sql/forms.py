@@ -13,8 +13,9 @@ from headgate.sql import literals
 from headgate.sql.catalyst import catalyst
 from headgate.sql.columns import arrow_type
 from headgate.sql.dialect import start
-from headgate.sql.errors import closest
+from headgate.sql.errors import Script, closest
 from headgate.sql.fold import fold
+from headgate.sql.intervals import interval, interval_fields, months
 
 if TYPE_CHECKING:
     from headgate.sql.expressions import ExpressionBinder
@@ -37,11 +38,13 @@ _PARTS = {
 
 
 def _literal(binder: ExpressionBinder, node: exp.Literal) -> Expr:
-    return literals.string(node.this) if node.is_string else literals.number(node.this, binder.script, start(node))
+    if node.is_string:
+        return Literal(t.STRING, node.this)
+    return literals.number(node.this, binder.script, start(node))
 
 
 def _rawstring(binder: ExpressionBinder, node: exp.RawString) -> Expr:
-    return literals.string(node.this)
+    return Literal(t.STRING, node.this)
 
 
 def _hexstring(binder: ExpressionBinder, node: exp.HexString) -> Expr:
@@ -57,12 +60,12 @@ def _null(binder: ExpressionBinder, node: exp.Null) -> Expr:
 
 
 def _interval(binder: ExpressionBinder, node: exp.Interval) -> Expr:
-    return literals.interval(node, binder.script)
+    return interval(node, binder.script)
 
 
 def _concat(binder: ExpressionBinder, node: exp.Concat) -> Expr:
     """Adjacent string constants; the function concat() is a plain call."""
-    return literals.string("".join(part.name for part in node.expressions))
+    return Literal(t.STRING, "".join(part.name for part in node.expressions))
 
 
 def _paren(binder: ExpressionBinder, node: exp.Paren) -> Expr:
@@ -70,11 +73,17 @@ def _paren(binder: ExpressionBinder, node: exp.Paren) -> Expr:
 
 
 def _neg(binder: ExpressionBinder, node: exp.Neg) -> Expr:
-    inner = node.this
-    if isinstance(inner, exp.Literal) and not inner.is_string and inner.this in ("2147483648", "9223372036854775808"):
-        narrow = t.INT if inner.this == "2147483648" else t.BIGINT
-        return Literal(narrow, -int(inner.this))
-    return binder.call("negative", [inner], node)
+    number = written_number(binder.script, node.this)
+    if number is not None:
+        return literals.number(f"-{number}", binder.script, start(node))
+    return binder.call("negative", [node.this], node)
+
+
+def written_number(script: Script, node: exp.Expr) -> str | None:
+    """The text of a number, with its suffix; None if the node is none. (sqlglot reads 128Y as a cast.)"""
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return str(node.this)
+    return literals.suffixed(script, start(node)) if isinstance(node, exp.Cast) else None
 
 
 def _not(binder: ExpressionBinder, node: exp.Not) -> Expr:
@@ -169,6 +178,9 @@ def _if(binder: ExpressionBinder, node: exp.If) -> Expr:
 
 
 def _cast(binder: ExpressionBinder, node: exp.Cast) -> Expr:
+    number = written_number(binder.script, node)
+    if number is not None:
+        return literals.number(number, binder.script, start(node))
     return _cast_to(binder, "cast", node)
 
 
@@ -225,22 +237,24 @@ def _moved(binder: ExpressionBinder, node: exp.Expr) -> Expr:
     first, second = node.this, node.expression
     if sign == 1 and isinstance(first, exp.Interval):
         first, second = second, first
-    months = literals.months(second, binder.script) if isinstance(second, exp.Interval) else None
-    if months is None:
+    moved = months(second, binder.script) if isinstance(second, exp.Interval) else None
+    if moved is None:
         return _summed(binder, "subtract" if sign == -1 else "add", node)
     value = binder.bind(first)
-    return binder.apply("plus_months", [value, Literal(t.INT, sign * months)], node, [start(first), start(second)])
+    return binder.apply("plus_months", [value, Literal(t.INT, sign * moved)], node, [start(first), start(second)])
 
 
 def _summed(binder: ExpressionBinder, name: str, node: exp.Expr) -> Expr:
     args = [binder.bind(node.this), binder.bind(node.expression)]
     first, second = args
-    by_days = (first.type == t.DATE and literals.is_days(second)) or (
-        name == "add" and second.type == t.DATE and literals.is_days(first)
-    )
-    if by_days:
+    # Days leave a date a date; hours and less make it a timestamp.
+    if _dated(first, second) or (name == "add" and _dated(second, first)):
         return fold(Call(t.DATE, name, tuple(args)), binder.context.time_zone)
     return binder.apply(name, args, node, [start(node.this), start(node.expression)])
+
+
+def _dated(date: Expr, moved: Expr) -> bool:
+    return date.type == t.DATE and moved.type == t.INTERVAL and interval_fields(moved) == ("day", "day")
 
 
 def _trim(binder: ExpressionBinder, node: exp.Trim) -> Expr:

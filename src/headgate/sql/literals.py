@@ -1,64 +1,88 @@
-"""Constants in SQL text as literals of the graph: numbers, texts, dates, times and intervals."""
+"""Constants in SQL text as literals of the graph: numbers, texts, dates and times; intervals are in `intervals`."""
 
 from __future__ import annotations
 
+import math
 import re
+import string
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
-from sqlglot import exp
 
 from headgate.graph import types as t
-from headgate.graph.expressions import Call, Expr, Literal
-from headgate.sql.dialect import start
-from headgate.sql.durations import BadDuration, duration, number_of, span
+from headgate.graph.expressions import Literal
 from headgate.sql.errors import Script
 
-_INT_MAX = 2**31
-_BIGINT_MAX = 2**63
+_NUMBER = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))(e[+-]?\d+)?(BD|[YSLFD])?", re.IGNORECASE)
+_INTEGERS = {"Y": t.TINYINT, "S": t.SMALLINT, "L": t.BIGINT}
+_NAMES = tuple("_" + string.ascii_letters + string.digits)
 _DATE = re.compile(r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 _CLOCK = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?")
 _ZONE = re.compile(r"\s*(Z|UTC|GMT|[A-Za-z]+/[A-Za-z_/]+|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{2})?)$")
-# Functions that give an interval of the type that their arguments have.
-_SAME_INTERVAL = frozenset(("negative", "positive", "abs", "add", "subtract", "case", "coalesce", "greatest", "least"))
 _FIXED = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 def number(text: str, script: Script, at: int) -> Literal:
-    """A number as Spark types it: INT, BIGINT or DECIMAL by size; with a point DECIMAL; with an exponent DOUBLE.
+    """A number as Spark types it: by its suffix; else INT, BIGINT or DECIMAL by size, with a point DECIMAL, with an
+    exponent DOUBLE. A minus belongs to the number: -128Y is a TINYINT, though 128Y is none.
 
-    >>> number("1.50", Script("", ""), 0).type
-    Decimal128Type(decimal128(3, 2))
+    >>> number("1.50", Script("", ""), 0).type, number("-128Y", Script("", ""), 0).value
+    (Decimal128Type(decimal128(3, 2)), -128)
     """
-    if re.fullmatch(r"\d+", text):
-        value = int(text)
-        if value < _INT_MAX:
-            return Literal(t.INT, value)
-        if value < _BIGINT_MAX:
-            return Literal(t.BIGINT, value)
-        return _decimal(text, script, at)
-    if re.fullmatch(r"\d*\.?\d*[eE][+-]?\d+", text):
-        return Literal(t.DOUBLE, float(text))
-    if re.fullmatch(r"\d*\.\d*", text) and text != ".":
-        return _decimal(text, script, at)
-    raise script.error(f"{text} is not a number", at)
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise script.error(f"{text} is not a number", at)
+    digits, exponent, suffix = match[1], match[2] or "", (match[3] or "").upper()
+    whole = not exponent and "." not in digits
+    if suffix in _INTEGERS:
+        if not whole:
+            raise script.error(f"{text} is not a number", at)
+        return _in_range(int(digits), _INTEGERS[suffix], text, script, at)
+    if suffix in ("F", "D") or (exponent and not suffix):
+        return _floating(digits + exponent, t.FLOAT if suffix == "F" else t.DOUBLE, text, script, at)
+    if not whole or suffix == "BD":
+        return _decimal(digits + exponent, script, at)
+    fitting = next((type_ for type_ in (t.INT, t.BIGINT) if _fits(int(digits), type_)), None)
+    return Literal(fitting, int(digits)) if fitting is not None else _decimal(digits, script, at)
+
+
+def suffixed(script: Script, at: int) -> str | None:
+    """The number with a suffix (128Y, 1.5BD) that stands at a place of the text, if one does."""
+    match = _NUMBER.match(script.text, at)
+    return match[0] if match is not None and match[3] and script.text[match.end() :][:1] not in _NAMES else None
+
+
+def _fits(value: int, type_: pa.DataType) -> bool:
+    limit: int = 1 << (type_.bit_width - 1)
+    return -limit <= value < limit
+
+
+def _in_range(value: int, type_: pa.DataType, text: str, script: Script, at: int) -> Literal:
+    if not _fits(value, type_):
+        raise script.error(f"{text} is out of the range of {t.sql_name(type_)}", at)
+    return Literal(type_, value)
+
+
+def _floating(digits: str, type_: pa.DataType, text: str, script: Script, at: int) -> Literal:
+    value = pa.scalar(float(digits), t.DOUBLE).cast(type_, safe=False).as_py()
+    if math.isinf(value):
+        raise script.error(f"{text} is out of the range of {t.sql_name(type_)}", at)
+    return Literal(type_, value)
 
 
 def _decimal(text: str, script: Script, at: int) -> Literal:
     value = Decimal(text)
-    digits = value.as_tuple()
-    exponent = digits.exponent
-    scale = -exponent if isinstance(exponent, int) and exponent < 0 else 0
-    precision = max(len(digits.digits), scale)
+    exponent = int(value.as_tuple().exponent)
+    precision = max(len(value.as_tuple().digits) + max(exponent, 0), -exponent)
     if precision > 38:
         raise script.error(f"{text} has more than 38 digits; write it as a DOUBLE, for example 1e40", at)
-    return Literal(pa.decimal128(max(precision, 1), scale), value)
+    return Literal(pa.decimal128(precision, max(-exponent, 0)), value if exponent <= 0 else Decimal(int(value)))
 
 
-def string(text: str) -> Literal:
+def text_literal(text: str) -> Literal:
     """A string constant."""
     return Literal(t.STRING, text)
 
@@ -69,101 +93,6 @@ def binary(text: str, script: Script, at: int) -> Literal:
         return Literal(t.BINARY, bytes.fromhex(text if len(text) % 2 == 0 else "0" + text))
     except ValueError:
         raise script.error(f"X'{text}' is not hexadecimal", at) from None
-
-
-class Days(timedelta):
-    """The value of INTERVAL n DAY. A DATE moved by days stays a DATE; 24 hours make it a TIMESTAMP (`is_days`)."""
-
-    def __repr__(self) -> str:
-        return repr(timedelta(self.days))  # so that one length has one spelling, wherever no date is moved
-
-    def __neg__(self) -> timedelta:
-        return Days(-self.days)
-
-    def __add__(self, other: timedelta) -> timedelta:
-        return Days(self.days + other.days) if isinstance(other, Days) else super().__add__(other)
-
-    def __sub__(self, other: timedelta) -> timedelta:
-        return Days(self.days - other.days) if isinstance(other, Days) else super().__sub__(other)
-
-
-def is_days(expr: Expr) -> bool:
-    """Whether an interval is one of days alone: Spark's type INTERVAL DAY, which we have no Arrow type for.
-
-    >>> is_days(Literal(t.INTERVAL, Days(1))), is_days(Literal(t.INTERVAL, timedelta(hours=24)))
-    (True, False)
-    """
-    if isinstance(expr, Literal):
-        return isinstance(expr.value, Days)
-    if not isinstance(expr, Call):
-        return False
-    if expr.name == "subtract" and all(arg.type == t.DATE for arg in expr.args):
-        return True
-    values = expr.args[1::2] + expr.args[-1:] if expr.name == "case" else expr.args
-    return expr.name in _SAME_INTERVAL and all(is_days(arg) for arg in values)
-
-
-def interval(node: exp.Interval, script: Script) -> Literal:
-    """INTERVAL '5' SECOND, INTERVAL '1 hour 30 minutes', INTERVAL '1:30' MINUTE TO SECOND."""
-    value, unit = node.this, node.args.get("unit")
-    negative = isinstance(value, exp.Neg)
-    value = value.this if isinstance(value, exp.Neg) else value
-    if not isinstance(value, exp.Literal):
-        message = "an interval is written with constants, as in INTERVAL 5 SECONDS; multiply one by a column instead"
-        raise script.error(message, start(node))
-    try:
-        if isinstance(unit, exp.IntervalSpan):
-            size = span(value.name, unit.this.name, unit.expression.name)
-        elif unit is not None:
-            size = number_of(value.name, unit.name)
-        else:
-            size = duration(value.name)
-    except BadDuration as problem:
-        raise script.error(str(problem), start(node)) from None
-    length = timedelta(microseconds=-size if negative else size)
-    return Literal(t.INTERVAL, Days(length.days) if _in_days(value.name, unit) else length)
-
-
-def _in_days(text: str, unit: exp.Expr | None) -> bool:
-    """Whether an interval is written in days and weeks alone."""
-    if isinstance(unit, exp.IntervalSpan):
-        return False
-    words = [unit.name] if unit is not None else re.findall(r"[A-Za-z]+", re.sub(r"(?i)^\s*interval\b", "", text))
-    return all(word.lower().removesuffix("s") in ("day", "week") for word in words)
-
-
-def months(node: exp.Interval, script: Script) -> int | None:
-    """The months of INTERVAL 2 YEARS, '1 year 2 months' or '1-2' YEAR TO MONTH; None if it is no calendar interval."""
-    value, unit = node.this, node.args.get("unit")
-    negative = isinstance(value, exp.Neg)
-    value = value.this if isinstance(value, exp.Neg) else value
-    if not isinstance(value, exp.Literal):
-        return None
-    text = value.name.strip()
-    if isinstance(unit, exp.IntervalSpan):
-        if (unit.this.name.upper(), unit.expression.name.upper()) != ("YEAR", "MONTH"):
-            return None
-        match = re.fullmatch(r"([+-]?)(\d{1,6})-(\d{1,2})", text)
-        if match is None:
-            raise script.error(f"'{text}' is not an interval YEAR TO MONTH; write for example '1-2'", start(node))
-        size = (12 * int(match[2]) + int(match[3])) * (-1 if match[1] == "-" else 1)
-    else:
-        found = _calendar(f"{text} {unit.name}" if unit is not None else text)
-        if found is None:
-            return None
-        size = found
-    size = -size if negative else size
-    if abs(size) >= _INT_MAX:
-        raise script.error("this interval is too long", start(node))
-    return size
-
-
-def _calendar(text: str) -> int | None:
-    """Whole months and years as months, if the text holds nothing else."""
-    parts = re.findall(r"([+-]?\d+)\s*(year|month)s?", text, re.IGNORECASE)
-    if not parts or re.sub(r"[+-]?\d+\s*(year|month)s?", "", text, flags=re.IGNORECASE).strip():
-        return None
-    return sum(int(count) * (12 if word.lower() == "year" else 1) for count, word in parts)
 
 
 def as_date(text: str) -> date | None:
