@@ -13,7 +13,7 @@ from headgate.graph.expressions import Foreign
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.operators.settings import Settings
-from headgate.runtime import Network, settled
+from headgate.runtime import Network, result_table
 from tests.oracle.answers import FLOATS, Answer, differences, read_expected
 from tests.oracle.cases import Case, load_all
 from tests.oracle.headgate_side import compiled, enriched, foreign, given
@@ -53,7 +53,7 @@ class Expected:
             return ""
         if failure is not None:
             return f"{case.file}:{case.line}: {failure}"
-        found = Answer.of(settled(self.query, results))
+        found = Answer.of(result_table(self.query, results))
         header, rows = self.answer
         if found.header != header:
             return f"{case.file}:{case.line}: {found.header} instead of {header}"

@@ -11,7 +11,7 @@ import pytest
 
 from headgate.graph.shared import SharedGraph
 from headgate.graph.types import TIMESTAMP
-from headgate.runtime import Limits, Network, settled
+from headgate.runtime import Limits, Network, result_table
 from headgate.spark.types import to_arrow
 from headgate.sql import Catalog
 from tests.oracle.answers import Answer, differences
@@ -88,7 +88,7 @@ def run(
     if at_the_end is not None:
         at_the_end(network)
     for name, query in queries.items():
-        found = Answer.of(settled(query, network.take(name)))
+        found = Answer.of(result_table(query, network.take(name)))
         assert found.header == expected[name].header
         wrong = differences(found.rows, expected[name].rows)
         assert not wrong, f"{name} under {policy}, {mode}:\n{wrong}"

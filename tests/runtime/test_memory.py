@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,18 +11,18 @@ import pytest
 
 from headgate.operators.batch import Arrival, Batch
 from headgate.runtime import Folder, Limits, Network
-from headgate.runtime.held import Held, roots_of
-from headgate.runtime.queue import EdgeQueue, Piece, Watermark
+from headgate.runtime.memory import roots_of
+from headgate.runtime.queue import EdgeQueue, Piece, QueuedBatch, QueuedWatermark
 from tests.runtime.plans import CRITICAL, above, columns, graph, query, rows, source
 
 
-def held(count: int) -> Held:
-    return Held(Batch(rows(count), Arrival.at(0.0, count)), 1, 0, 1, True)
+def queued(count: int) -> QueuedBatch:
+    return QueuedBatch(Batch(rows(count), Arrival.at(0.0, count)), 1, 0, 1, True)
 
 
 def test_a_train_is_cut_without_copying() -> None:
     queue = EdgeQueue()
-    waiting = held(100)
+    waiting = queued(100)
     queue.put(waiting)
     assert waiting.batch is not None
     (piece,) = queue.take(30)
@@ -37,11 +38,11 @@ def test_a_train_is_cut_without_copying() -> None:
 
 def test_watermarks_are_never_overtaken() -> None:
     queue = EdgeQueue()
-    queue.put(held(3))
-    assert queue.put_watermark(Watermark(1, 0.0))
-    assert not queue.put_watermark(Watermark(1, 0.0))
-    queue.put(held(4))
-    assert queue.put_watermark(Watermark(2, 0.0))
+    queue.put(queued(3))
+    assert queue.put_watermark(QueuedWatermark(1, 0.0))
+    assert not queue.put_watermark(QueuedWatermark(1, 0.0))
+    queue.put(queued(4))
+    assert queue.put_watermark(QueuedWatermark(2, 0.0))
     assert (queue.rows, queue.watermarks, queue.waiting) == (7, 2, 9)
     train = queue.take(5)
     assert [item.rows if isinstance(item, Piece) else item.time for item in train] == [3, 1, 2]
@@ -126,10 +127,6 @@ def test_a_burst_stays_within_the_limit() -> None:
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    class Full(Folder):
-        def write(self, key: str, batches: object) -> None:
-            raise OSError(28, "no space left on device")
-
     network = Network(graph(query("q", source())), "fifo", limits=Limits(memory=1000), store=Full(tmp_path))
     for seed in range(5):
         network.push("s", rows(1000, seed, seed * 100.0))
@@ -155,8 +152,117 @@ def test_rows_without_columns_survive_spilling() -> None:
 def test_a_train_leaves_what_is_younger_than_another_queue() -> None:
     queue = EdgeQueue()
     for moment in (1.0, 2.0, 3.0):
-        queue.put(Held(Batch(rows(5), Arrival.at(moment, 5)), 1, 0, 1, True))
-        queue.put_watermark(Watermark(int(moment), moment))
+        queue.put(QueuedBatch(Batch(rows(5), Arrival.at(moment, 5)), 1, 0, 1, True))
+        queue.put_watermark(QueuedWatermark(int(moment), moment))
     # The first goes in any case, with the watermark behind it.
     assert [item.rows if isinstance(item, Piece) else item.time for item in queue.take(until=0.0)] == [5, 1]
     assert [item.rows if isinstance(item, Piece) else item.time for item in queue.take(until=3.0)] == [5, 2, 5, 3]
+
+
+class Full(Folder):
+    """A store without any room."""
+
+    def write(self, key: str, batches: object) -> None:
+        raise OSError(28, "no space left on device")
+
+
+class Watched(Folder):
+    """A store that calls `during` in every write."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.during: Callable[[], None] = lambda: None
+        self.writes = 0
+
+    def write(self, key: str, batches: Sequence[pa.RecordBatch]) -> None:
+        self.writes += 1
+        self.during()
+        super().write(key, batches)
+
+
+def test_spilled_batches_are_written_without_the_lock(tmp_path: Path) -> None:
+    store = Watched(tmp_path)
+    network = Network(
+        graph(query("q", columns(above(source(), -1), 2))),
+        "fifo:rows=100",
+        limits=Limits(memory=10_000, query_memory=5_000),
+        store=store,
+    )
+    locked: list[bool] = []
+    store.during = lambda: locked.append(network._control.lock.locked())
+    for seed in range(5):
+        network.push("s", rows(1000, seed, seed * 100.0))
+        network.run(0.0)
+    network.run()
+    assert locked
+    assert not any(locked)
+    assert sum(r.rows.num_rows for r in network.take("q")) == 5000
+
+
+def test_a_snapshot_during_a_spill_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    store = Watched(tmp_path)
+    network = Network(graph(query("q", source())), "fifo", limits=Limits(memory=1000), store=store)
+    manifests = []
+
+    def snapshot() -> None:
+        store.during = lambda: None
+        manifests.append(network.snapshot())
+
+    store.during = snapshot
+    network.push("s", rows(1000))
+    assert network.held_bytes == 0
+    # Written by the snapshot and by the spill, of which one file is discarded.
+    assert store.writes == 2
+    assert len(list(tmp_path.iterdir())) == 1
+    restored = Network(graph(query("q", source())), "fifo", store=Folder(tmp_path, keep=True))
+    restored.restore(manifests[0])
+    for each in (restored, network):
+        each.run()
+        assert sum(r.rows.num_rows for r in each.take("q")) == 1000
+
+
+def test_a_batch_that_is_read_to_its_end_during_its_spill_leaves_no_file(tmp_path: Path) -> None:
+    store = Watched(tmp_path)
+    network = Network(graph(query("q", source())), "fifo", limits=Limits(memory=1000), store=store)
+    taken: list[int] = []
+
+    def work() -> None:
+        store.during = lambda: None
+        network.run()
+        taken.append(sum(r.rows.num_rows for r in network.take("q")))
+
+    store.during = work
+    network.push("s", rows(1000))
+    assert taken == [1000]
+    assert network.held_bytes == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_results_that_cannot_be_read_back_are_not_lost(tmp_path: Path) -> None:
+    class Broken(Folder):
+        broken = False
+
+        def read(self, key: str, index: int) -> pa.RecordBatch:
+            if self.broken:
+                raise OSError(5, "input/output error")
+            return super().read(key, index)
+
+    store = Broken(tmp_path)
+    network = Network(graph(query("q", source())), "fifo", limits=Limits(memory=1000), store=store)
+    for seed in range(3):
+        network.push("s", rows(1000, seed, seed * 100.0))
+    network.run()
+    store.broken = True
+    with pytest.raises(OSError, match="input/output error"):
+        network.take("q")
+    store.broken = False
+    assert sum(r.rows.num_rows for r in network.take("q")) == 3000
+    assert network.held_bytes == 0
+
+
+def test_a_full_disk_does_not_fail_a_query_above_its_limit(tmp_path: Path) -> None:
+    network = Network(graph(query("q", source())), "fifo", limits=Limits(query_memory=1000), store=Full(tmp_path))
+    network.push("s", rows(1000))
+    assert "no space left on device" in network.metrics()["memory"]["trouble"]
+    network.run()
+    assert sum(r.rows.num_rows for r in network.take("q")) == 1000

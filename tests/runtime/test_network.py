@@ -151,13 +151,13 @@ def test_rows_that_wait_while_statistics_are_made_have_come_once() -> None:
     network = Network(graph(query("q", above(source(), 50.0))), "fifo", clock=lambda: now[0])
     network.push("s", rows(1000, 1))
     now[0] += 1.0
-    network._loop.settle(now[0])
-    statistics = network._loop.view.statistics
+    network._state.loop.measurement.update(now[0])
+    statistics = network._state.loop.view.statistics
     # Of the time before the network was made a little is counted in.
     assert 900.0 < statistics.rate[0] < 1000.0
     network.run()
     now[0] += 1.0
-    network._loop.settle(now[0])
+    network._state.loop.measurement.update(now[0])
     # None came in this second, and the one before counts less by now.
     assert 350.0 < statistics.rate[0] < 500.0
     assert statistics.cost[0] > 0
@@ -196,7 +196,7 @@ def test_operators_that_run_often_are_timed_now_and_then_and_their_time_is_right
     assert rounds(400) < first
     seconds = sorted(operator["seconds"] for operator in network.metrics()["operators"])
     assert seconds == [pytest.approx(0.8, rel=0.02), pytest.approx(3.2, rel=0.02)]
-    statistics = network._loop.view.statistics
+    statistics = network._state.loop.view.statistics
     assert sorted(statistics.cost) == [pytest.approx(1e-4, rel=0.05), pytest.approx(4e-4, rel=0.05)]
 
 

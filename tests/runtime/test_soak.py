@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from headgate.graph.queries import Query
 from headgate.operators.runner import Runner
-from headgate.runtime import Folder, Limits, Network, Result, settled
+from headgate.runtime import Folder, Limits, Network, ResultBatch, result_table
 from headgate.scheduling import Cut
 from headgate.sql import Catalog
 from tests.runtime.plans import (
@@ -84,7 +84,7 @@ BAD = query("bad", failing(above(source("s", 1_000_000), 30), f"{__name__}:broke
 class Saved:
     """A snapshot that one may go back to: what was taken until then, and what was pushed since."""
 
-    def __init__(self, manifest: Mapping[str, Any], taken: Mapping[str, list[Result]]) -> None:
+    def __init__(self, manifest: Mapping[str, Any], taken: Mapping[str, list[ResultBatch]]) -> None:
         self.manifest = json.loads(json.dumps(manifest))
         self.taken = {name: list(results) for name, results in taken.items()}
         self.since: list[tuple[str, pa.RecordBatch]] = []
@@ -109,7 +109,7 @@ class Soak(RuleBasedStateMachine):
         self.seed = 0
         self.moment = {"s": 0.0, "t": 0.0}
         self.runners: dict[str, Runner] = {}
-        self.taken: dict[str, list[Result]] = {}
+        self.taken: dict[str, list[ResultBatch]] = {}
         self.saved: Saved | None = None
         self.network = self._network(sorted(names), policy, mode)
         for name in names:
@@ -194,8 +194,8 @@ class Soak(RuleBasedStateMachine):
     @rule(data=st.data())
     def flip_edges(self, data: st.DataObject) -> None:
         """Any edge may get or lose its queue at any moment."""
-        with self.network._gate.alone():
-            scheduler = self.network._loop.scheduler
+        with self.network._control.alone():
+            scheduler = self.network._state.loop.scheduler
             edges = range(len(scheduler.view.topology.edges))
             queued = data.draw(st.sets(st.sampled_from(edges))) if len(edges) else set()
             scheduler.change(Cut(frozenset(queued)))
@@ -214,7 +214,7 @@ class Soak(RuleBasedStateMachine):
         # It starts with the watermarks that its streams have reached; what is behind them is late for it too.
         for stream, found in runner._sources.items():
             for number, _ in found:
-                runner._watermarks[number] = self.network._watermarks[stream]
+                runner._watermarks[number] = self.network._state.watermarks[stream]
 
     @precondition(lambda self: len(self.runners) > 1)
     @rule(data=st.data())
@@ -273,13 +273,13 @@ class Soak(RuleBasedStateMachine):
 
     def _run_empty(self) -> None:
         report = self.network.run()
-        assert report.done, f"{report} under {self.network._running}, mode {self.network.mode}"
+        assert report.done, f"{report} under {self.network._state.policy}, mode {self.network.mode}"
 
     def _take(self, name: str) -> None:
         self.taken[name] += self.network.take(name)
 
     def _compare(self, name: str) -> None:
-        found = settled(QUERIES[name], self.taken[name]).to_batches()
+        found = result_table(QUERIES[name], self.taken[name]).to_batches()
         assert table(found) == table(self.runners[name].results(name).to_batches()), name
 
     @invariant()

@@ -6,7 +6,7 @@ import pytest
 
 from headgate.bench.statistics import POLICIES, _events, _mixed, _round, compiled, recompiled
 from headgate.runtime import Network
-from headgate.runtime.flow import Flow
+from headgate.runtime.dataflow import Flow
 from tests.runtime.plans import table
 
 

@@ -92,7 +92,7 @@ def _scheduled(graph: SharedGraph, policy: str, push: Push) -> float:
         for name in network.queries:
             network.take(name)
     spent, calls = [0.0], [0]
-    scheduler = network._loop.scheduler
+    scheduler = network._state.loop.scheduler
 
     def timed(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any) -> Any:

@@ -32,8 +32,8 @@ from headgate.operators.settings import Settings
 from headgate.operators.stateless import Stateless
 from headgate.outcome import Outcome
 from headgate.runtime import Network
-from headgate.runtime.flow import SIZED, Flow
-from headgate.runtime.loop import RARELY, Loop
+from headgate.runtime.dataflow import WIDTH_ONE_IN, Flow
+from headgate.runtime.measurement import SAMPLED_ONE_IN
 from headgate.sql import Catalog
 
 ROWS = 10_000
@@ -41,7 +41,7 @@ PAIRS, ROUNDS, WORK_ROUNDS = 5, 210, 40
 POLICIES = {"one unit": "di:sources=queued", "a unit an operator": "fifo"}
 """Neither policy uses statistics: both sides run the same units in the same order."""
 
-COUNTERS = frozenset({"rows_in", "rows_out", "runs", "seconds", "timed", "watermark_seconds", "width", "stream_width"})
+COUNTERS = frozenset({"rows_in", "rows_out", "runs", "seconds", "timed", "watermark_seconds", "width"})
 """The attributes in which the network counts for its operators."""
 
 STREAMS = """
@@ -121,7 +121,7 @@ def _pair(policy: str) -> float:
             if turn >= 0:
                 times[side].append(seconds)
     # Some rounds time or size their batches and others do not: only rounds of the same kind are compared.
-    kinds = lcm(RARELY, SIZED)
+    kinds = lcm(SAMPLED_ONE_IN, WIDTH_ONE_IN)
     fastest = [np.mean([_fastest(side[kind::kinds]) for kind in range(kinds)]) for side in times]
     return float(fastest[0] - fastest[1]) / (QUERIES * DEPTH)
 
@@ -140,7 +140,7 @@ def _call(graph: Graphs, rows: Rows, policy: str) -> float:
 
 def _calls(network: Network) -> int:
     """Calls of operators in a round: one for each input; two where a state also takes the watermark."""
-    wiring = network._loop.wiring
+    wiring = network._state.wiring
     return sum(len(wiring.topology.inputs[stage.id]) * (1 if stage.stateless else 2) for stage in wiring.stages)
 
 
@@ -187,15 +187,10 @@ def _round(network: Network, batches: Sequence[tuple[str, pa.RecordBatch]]) -> f
 
 
 def recompiled(network: Network, measuring: bool) -> Network:
-    """The network with its code recompiled from source, with or without measurements.
-
-    Both sides are recompiled: changing the class of an object makes it slower, by more than measuring costs.
-    """
+    """The network with its flow recompiled from source, with or without measurements."""
     network._flow = compiled(Flow, measuring)(network._clock)
-    loop = network._loop
-    loop.__class__ = compiled(Loop, measuring)
     if not measuring:
-        loop.settle = _no_update  # type: ignore[method-assign]
+        network._state.loop.measurement.update = _no_update  # type: ignore[method-assign]
     return network
 
 
@@ -209,7 +204,7 @@ def compiled(cls: C, measuring: bool) -> C:
     if not measuring:
         tree = ast.fix_missing_locations(_Strip().visit(tree))
         left = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _stored(node)}
-        if left := left & COUNTERS - {"seconds", "rows_out", "stream_width"}:
+        if left := left & COUNTERS - {"seconds", "rows_out"}:
             raise RuntimeError(f"{cls.__name__} still counts {sorted(left)}; extend _Strip to remove these statements")
     names = dict(vars(sys.modules[cls.__module__]))
     exec(compile(tree, inspect.getsourcefile(cls) or cls.__name__, "exec"), names)
@@ -231,15 +226,13 @@ class _Strip(ast.NodeTransformer):
         target = node.target
         # The flow's own number of output rows is kept: it is reported to the scheduler.
         own = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
-        # The time of a unit's grants is not a measurement of an operator.
-        unit = isinstance(target, ast.Attribute) and ast.unparse(target.value) == "unit"
-        counts = isinstance(target, ast.Attribute) and target.attr in COUNTERS and not unit
+        counts = isinstance(target, ast.Attribute) and target.attr in COUNTERS
         return None if counts and not (own and ast.unparse(target) == "self.rows_out") else node
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
         text = ast.unparse(node)
         if text in (
-            "every, timed, sized = (1, True, False)",
+            "sampling, timed, sized = (1, True, False)",
             "began = then = clock() if timed else 0.0",
             "then = clock()",
         ):
@@ -247,7 +240,7 @@ class _Strip(ast.NodeTransformer):
         return node
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
-        if ast.unparse(node.test) == "timed" or "stage.due" in ast.unparse(node.body[0]):
+        if ast.unparse(node.test) == "timed" or "stage.until_timed" in ast.unparse(node.body[0]):
             return None
         self.generic_visit(node)
         return node

@@ -32,7 +32,7 @@ from headgate.operators.settings import Settings
 from headgate.operators.source import LiveSource
 from headgate.operators.stateless import Stateless
 from headgate.runtime import Limits, Network
-from headgate.runtime.wiring import key_of
+from headgate.runtime.dataflow import key_of
 from headgate.scheduling import Topology
 from headgate.scheduling.statistics import Statistics
 from headgate.simulation import (

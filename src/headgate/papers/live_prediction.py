@@ -30,7 +30,7 @@ from headgate.papers import cqc
 from headgate.papers.cqc_sql import ROWS, Feed, queries
 from headgate.papers.live_network import Clock
 from headgate.runtime import Limits, Network
-from headgate.runtime.wiring import key_of
+from headgate.runtime.dataflow import key_of
 from headgate.scheduling import Topology
 from headgate.scheduling.graphs import topology_of
 from headgate.simulation import (

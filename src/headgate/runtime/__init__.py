@@ -2,7 +2,7 @@
 
 from headgate.runtime.limits import Limits
 from headgate.runtime.network import Network, Report
-from headgate.runtime.outbox import Result, settled
+from headgate.runtime.outbox import ResultBatch, result_table
 from headgate.runtime.store import Folder, Store
 
-__all__ = ["Folder", "Limits", "Network", "Report", "Result", "Store", "settled"]
+__all__ = ["Folder", "Limits", "Network", "Report", "ResultBatch", "Store", "result_table"]

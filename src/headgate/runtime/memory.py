@@ -1,8 +1,8 @@
-"""The memory of what waits: exact bytes, a limit, and spilling of the coldest batches past it (003 §3.8).
+"""The memory of waiting batches: exact bytes, a limit, and spilling of the coldest batches above it (003 §3.8).
 
-What counts are the bytes of the Arrow allocations that waiting batches keep alive: a slice counts as the whole that it
-keeps alive, and an allocation that several batches share counts once. Batches on their way through a unit are not
-counted; there is at most one train of them per thread.
+Counted are the bytes of the Arrow allocations that waiting batches keep alive: a slice counts as the whole allocation,
+and an allocation that several batches share counts once. Batches inside a unit are not counted; there is at most one
+train of them per thread.
 """
 
 from __future__ import annotations
@@ -11,235 +11,277 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from math import inf
 from threading import Lock
 
 import pyarrow as pa
 
 from headgate.operators.batch import Batch
-from headgate.runtime.held import Held, roots_of
+from headgate.runtime.queue import QueuedBatch, Roots
 from headgate.runtime.store import Store
 
 _LOG = logging.getLogger("headgate.runtime")
 
 LOW = 0.9
-"""Above the limit, batches are spilled until memory is down to this share of it, so that choosing is seldom."""
+"""Above the limit, batches are spilled until memory is down to this share of it, so that choosing is rare."""
 
 RETRY = 5.0
-"""After spilling failed, so long (s) until the next try."""
+"""Seconds until spilling is tried again after it failed."""
 
-PART = 32 << 20
-"""The most bytes that go into one file."""
+FILE_BYTES = 32 << 20
+"""The most bytes written into one file."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpillFile:
+    """Batches of one schema that go into one part of the store, and their rows."""
+
+    part: str
+    batches: list[QueuedBatch]
+    rows: list[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Spill:
+    """The batches chosen to leave memory, and the files to write first; batches written earlier need none."""
+
+    batches: list[QueuedBatch]
+    files: list[SpillFile]
+    store: Store
 
 
 class Memory:
-    """Counts what is held, and spills. Every method is called under the network's lock, which `lock` is.
+    """Counts the memory of waiting batches, and spills.
 
-    `relieve` and `rows` let go of it while they write and read files.
+    `lock` is the network's lock. `spill`, `carry_out` and `load` read and write files: they are called without the lock
+    and take it themselves where they need it. All other methods are called under the lock and never release it.
     """
 
     def __init__(self, store: Callable[[], Store], limit: int | None, lock: Lock) -> None:
         self.limit = inf if limit is None else limit
-        """Memory limit in bytes; `relieve` is called above it."""
+        """Memory limit in bytes; above it, whoever added a batch calls `spill` after releasing the lock."""
         self.bytes = 0
         self.peak = 0
         self.spilled_bytes = 0
         self.spilled_batches = 0
         self.read_batches = 0
+        self.trouble: str | None = None
+        """Why the last spill failed."""
         self._make_store = store
         self._store: Store | None = None
         self._lock = lock
         self._roots: dict[tuple[int, int], int] = {}
-        self._resident: dict[int, Held] = {}
+        self._resident: dict[int, QueuedBatch] = {}
         self._leaving: set[int] = set()
         self._parts: dict[str, int] = {}
         self._orders = 0
         self._name = uuid.uuid4().hex[:12]
         self._files = 0
-        self._again = 0.0
-        self.trouble: str | None = None
+        self._retry_at = 0.0
 
     @property
     def store(self) -> Store:
-        """Where spilled batches are; made when it is first needed."""
+        """The store of spilled batches, created at its first use."""
         if self._store is None:
             self._store = self._make_store()
         return self._store
 
-    # Counting -----------------------------------------------------------------------------------------
+    # Counting: under the lock -------------------------------------------------------------------------
 
-    def hold(self, batch: Batch, readers: int, cls: int, tracked: bool) -> Held:
-        """Begins to hold a batch. `tracked`: it may share allocations with another held batch."""
+    def add(self, batch: Batch, readers: int, cls: int, tracked: bool) -> QueuedBatch:
+        """Counts a batch that begins to wait. `tracked`: it may share allocations with another waiting batch."""
         order = self._orders = self._orders + 1
-        held = Held(batch, readers, cls, order, tracked)
+        queued = QueuedBatch(batch, readers, cls, order, tracked)
         if tracked:
-            self._count(held)
-            return held
-        # As `_count` does; this is the hot path.
-        held.bytes = held.size = size = batch.rows.get_total_buffer_size()
+            self._count(queued)
+            return queued
+        # The same as `_count`, inlined: this is the hot path.
+        queued.bytes = queued.size = size = batch.rows.get_total_buffer_size()
         size += self.bytes
         self.bytes = size
         if size > self.peak:
             self.peak = size
-        self._resident[order] = held
-        return held
+        self._resident[order] = queued
+        return queued
 
-    def adopt(self, held: Held) -> None:
+    def adopt(self, queued: QueuedBatch) -> None:
         """Takes over a batch whose rows are in a part of the store."""
-        assert held.part is not None
+        assert queued.part is not None
         self._orders += 1
-        held.order = self._orders
-        held.tracked = True
-        self._parts[held.part] = self._parts.get(held.part, 0) + 1
+        queued.order = self._orders
+        queued.tracked = True
+        self._parts[queued.part] = self._parts.get(queued.part, 0) + 1
 
-    def release(self, held: Held) -> None:
-        """One reader has read it to its end; the last one frees it."""
-        readers = held.readers = held.readers - 1
+    def release(self, queued: QueuedBatch) -> None:
+        """One reader has read the batch to its end; the last reader frees it."""
+        readers = queued.readers = queued.readers - 1
         if readers:
             return
-        if held.batch is not None:
-            self._uncount(held)
-        if held.part is not None:
-            self._drop(held.part)
+        if queued.batch is not None:
+            self._uncount(queued)
+        if queued.part is not None:
+            self._release_part(queued.part)
 
-    def size(self, held: Held) -> float:
-        """The memory that a batch takes: its part of each allocation that it shares with others."""
-        if held.roots is None:
-            return float(held.bytes)
-        return held.bytes + sum(root[1] / self._roots[root] for root in held.roots)
+    def size(self, queued: QueuedBatch) -> float:
+        """The memory attributed to a batch: its own, and its share of each allocation that it shares with others."""
+        if queued.roots is None:
+            return float(queued.bytes)
+        return queued.bytes + sum(root[1] / self._roots[root] for root in queued.roots)
 
-    def grown(self, held: Held) -> None:
-        """Counts what was computed on its rows and is kept for other readers."""
-        if held.batch is None or len(held.batch.computed) == held.memo:
+    def count_computed(self, queued: QueuedBatch) -> None:
+        """Counts the values that were computed on the rows of a batch and are kept for its other readers."""
+        if queued.batch is None or len(queued.batch.computed) == queued.computed:
             return
-        # A copy in one step: other readers add to it without the lock.
-        computed = list(held.batch.computed.values())
-        added = computed[held.memo :]
+        # Copied in one step: other readers add values without the lock.
+        computed = list(queued.batch.computed.values())
+        added = computed[queued.computed :]
         size = sum([int(value.get_total_buffer_size()) for value in added if isinstance(value, pa.Array)])
-        held.memo = len(computed)
-        held.bytes += size
+        queued.computed = len(computed)
+        queued.bytes += size
         self.bytes += size
 
-    def _count(self, held: Held) -> None:
-        assert held.batch is not None
-        rows = held.batch.rows
-        if held.tracked:
-            held.roots = roots_of(rows)
-            held.bytes = 0
-            held.size = 0
+    def _count(self, queued: QueuedBatch) -> None:
+        assert queued.batch is not None
+        rows = queued.batch.rows
+        if queued.tracked:
+            queued.roots = roots_of(rows)
+            queued.bytes = 0
+            queued.size = 0
             known = self._roots
-            for root in held.roots:
-                held.size += root[1]
+            for root in queued.roots:
+                queued.size += root[1]
                 readers = known.get(root, 0)
                 known[root] = readers + 1
                 if not readers:
                     self.bytes += root[1]
         else:
-            held.bytes = held.size = int(rows.get_total_buffer_size())
-            self.bytes += held.bytes
+            queued.bytes = queued.size = int(rows.get_total_buffer_size())
+            self.bytes += queued.bytes
         if self.bytes > self.peak:
             self.peak = self.bytes
-        self._resident[held.order] = held
+        self._resident[queued.order] = queued
 
-    def _uncount(self, held: Held) -> None:
-        if held.roots is not None:
+    def _uncount(self, queued: QueuedBatch) -> None:
+        if queued.roots is not None:
             known = self._roots
-            for root in held.roots:
+            for root in queued.roots:
                 readers = known[root] - 1
                 if readers:
                     known[root] = readers
                 else:
                     del known[root]
                     self.bytes -= root[1]
-            held.roots = None
-        self.bytes -= held.bytes
-        held.bytes = held.memo = 0
-        held.batch = None
-        del self._resident[held.order]
+            queued.roots = None
+        self.bytes -= queued.bytes
+        queued.bytes = queued.computed = 0
+        queued.batch = None
+        del self._resident[queued.order]
 
     # Spilling -----------------------------------------------------------------------------------------
 
-    def relieve(self) -> None:
-        """If the limit is passed, spills the coldest batches until memory is below it again.
+    def spill(self) -> None:
+        """Without the lock: above the limit, spills the coldest batches until memory is below it again.
 
-        Where nothing can be written, rows stay in memory past the limit: nothing is lost, and `trouble` says why.
+        If the store cannot be written, rows stay in memory above the limit: nothing is lost, and `trouble` says why.
         """
-        if self.bytes <= self.limit or time.monotonic() < self._again:
-            return
-        try:
-            while self.bytes > LOW * self.limit:
-                if not self.spill(self._resident.values(), self.bytes - int(LOW * self.limit)):
-                    return
-            self.trouble = None
-        except OSError as error:
-            self.trouble = str(error)
-            self._again = time.monotonic() + RETRY
-            _LOG.error("%s; rows stay in memory past the limit until it works again", error)
+        target = LOW * self.limit
+        with self._lock:
+            planned = self._plan_excess(target) if self.bytes > self.limit else None
+        while planned is not None and self.carry_out(planned):
+            with self._lock:
+                planned = self._plan_excess(target)
 
-    def spill(self, candidates: Iterable[Held], need: int) -> int:
-        """Writes the coldest of the candidates and frees at least `need` bytes if it can; gives how many went.
+    def _plan_excess(self, target: float) -> Spill | None:
+        if self.bytes <= target or time.monotonic() < self._retry_at:
+            return None
+        return self.plan_spill(self._resident.values(), self.bytes - int(target))
 
-        Coldest are those that wait for the sink, then those of the lowest class, and among these the newest: a queue
-        is read from its oldest end, so they are needed last. A batch that was written before is not written again.
+    def plan_spill(self, candidates: Iterable[QueuedBatch], need: int) -> Spill | None:
+        """Under the lock: chooses the coldest of the candidates to free at least `need` bytes if possible.
+
+        The coldest batches wait for the sink, then for the lowest class; among these the newest come first: a queue is
+        read from its oldest end, so they are needed last. A batch that was written before is not written again.
         """
-        chosen: list[Held] = []
-        for held in sorted(candidates, key=_coldest):
+        chosen: list[QueuedBatch] = []
+        for queued in sorted(candidates, key=_coldness):
             if need <= 0:
                 break
-            if held.pins or held.order in self._leaving or held.batch is None:
+            if queued.pins or queued.order in self._leaving or queued.batch is None:
                 continue
-            chosen.append(held)
-            need -= held.size
+            chosen.append(queued)
+            need -= queued.size
         if not chosen:
-            return 0
-        self._leaving.update(held.order for held in chosen)
-        try:
-            for group in in_files([held for held in chosen if held.part is None]):
-                self._write(group)
-        finally:
-            self._leaving.difference_update(held.order for held in chosen)
-        gone = 0
-        for held in chosen:
-            if held.batch is not None and held.part is not None and not held.pins:
-                self._uncount(held)
-                gone += 1
-                self.spilled_batches += 1
-        return gone
+            return None
+        self._leaving.update(queued.order for queued in chosen)
+        return Spill(chosen, self.files_of(queued for queued in chosen if queued.part is None), self.store)
 
-    def written(self, group: list[Held], key: str) -> None:
-        """The batches are in a part of the store now."""
-        alive = 0
-        for index, held in enumerate(group):
-            held.part, held.index = key, index
-            alive += held.readers > 0
-        if alive:
-            self._parts[key] = alive
+    def carry_out(self, spill: Spill) -> int:
+        """Without the lock: writes the files of a planned spill, then frees its batches; returns how many were freed.
+
+        A batch that was pinned or released meanwhile, or written by a snapshot, is left as it is.
+        """
+        written: list[SpillFile] = []
+        error: OSError | None = None
+        try:
+            for file in spill.files:
+                spill.store.write(file.part, file.rows)
+                written.append(file)
+        except OSError as failed:
+            error = failed
+            _LOG.error("%s; rows stay in memory above the limit until it works again", error)
+        with self._lock:
+            self._leaving.difference_update(queued.order for queued in spill.batches)
+            self.trouble = None if error is None else str(error)
+            if error is not None:
+                self._retry_at = time.monotonic() + RETRY
+            for file in written:
+                self.spilled_bytes += sum(queued.size for queued in file.batches)
+                self.written(file)
+            freed = 0
+            for queued in spill.batches:
+                if queued.batch is not None and queued.part is not None and not queued.pins:
+                    self._uncount(queued)
+                    freed += 1
+            self.spilled_batches += freed
+            return freed
+
+    def files_of(self, batches: Iterable[QueuedBatch]) -> list[SpillFile]:
+        """Under the lock: the files that batches are written into: one schema each, limited in size."""
+        open_files: dict[pa.Schema, SpillFile] = {}
+        room: dict[pa.Schema, int] = {}
+        files: list[SpillFile] = []
+        for queued in batches:
+            assert queued.batch is not None
+            rows = queued.batch.rows
+            size = int(rows.get_total_buffer_size())
+            file = open_files.get(rows.schema)
+            # Dictionaries differ between batches.
+            alone = any(pa.types.is_dictionary(field.type) for field in rows.schema)
+            if file is None or alone or room[rows.schema] < size:
+                self._files += 1
+                # A name that no part had before, in this process or another.
+                file = open_files[rows.schema] = SpillFile(f"{self._name}-{self._files}", [], [])
+                files.append(file)
+                room[rows.schema] = FILE_BYTES
+            file.batches.append(queued)
+            file.rows.append(rows)
+            room[rows.schema] -= size
+        return files
+
+    def written(self, file: SpillFile) -> None:
+        """Under the lock: a file was written. It is kept for its batches that still have readers and no other part."""
+        kept = 0
+        for index, queued in enumerate(file.batches):
+            if queued.part is None and queued.readers > 0:
+                queued.part, queued.index = file.part, index
+                kept += 1
+        if kept:
+            self._parts[file.part] = kept
         else:
-            self.store.discard(key)
+            self.store.discard(file.part)
 
-    def _write(self, group: list[Held]) -> None:
-        # While another group was written, some may have been read to their end, or written by somebody else.
-        group = [held for held in group if held.batch is not None and held.part is None]
-        if not group:
-            return
-        key = self.new_key()
-        batches = [held.batch.rows for held in group if held.batch is not None]
-        store = self.store
-        self._lock.release()
-        try:
-            store.write(key, batches)
-        finally:
-            self._lock.acquire()
-        self.spilled_bytes += sum(held.size for held in group)
-        # Some may have been read to their end meanwhile; the part counts only those that still have readers.
-        self.written(group, key)
-
-    def new_key(self) -> str:
-        """A key that no part had before, in this process or another."""
-        self._files += 1
-        return f"{self._name}-{self._files}"
-
-    def _drop(self, part: str) -> None:
+    def _release_part(self, part: str) -> None:
         left = self._parts[part] - 1
         if left:
             self._parts[part] = left
@@ -249,46 +291,48 @@ class Memory:
 
     # Reading ------------------------------------------------------------------------------------------
 
-    def batch(self, held: Held) -> Batch:
-        """The whole held batch, brought back from the store if it is there. Readers share what is computed on it."""
-        if held.batch is not None:
-            return held.batch
-        assert held.part is not None
-        part, index, store = held.part, held.index, self.store
-        self._lock.release()
-        try:
-            rows = store.read(part, index)
-        finally:
-            self._lock.acquire()
-        batch = held.batch
-        if batch is None:
-            batch = held.batch = Batch(rows, held.arrival, held.watermark)
-            self._count(held)
-            self.read_batches += 1
-            # Whoever asks for the rows has pinned them, or takes them out: they do not go at once.
-            self.relieve()
+    def load(self, queued: QueuedBatch) -> Batch:
+        """Without the lock: the whole of a pinned batch, read from the store if it was spilled.
+
+        Readers share the values computed on it.
+        """
+        batch = queued.batch
+        if batch is not None:
+            return batch
+        rows = self.stored_rows(queued)
+        with self._lock:
+            batch = queued.batch
+            if batch is None:
+                batch = queued.batch = Batch(rows, queued.arrival, queued.watermark)
+                self._count(queued)
+                self.read_batches += 1
+        if self.bytes > self.limit:
+            self.spill()
         return batch
 
+    def stored_rows(self, queued: QueuedBatch) -> pa.RecordBatch:
+        """Without the lock: the rows of a pinned batch that is not in memory; a pin keeps its part."""
+        assert queued.part is not None
+        return self.store.read(queued.part, queued.index)
 
-def _coldest(held: Held) -> tuple[int, int]:
-    return (-held.cls, -held.order)
+
+def roots_of(rows: pa.RecordBatch) -> Roots:
+    """The allocations that a batch keeps alive.
+
+    A slice keeps its whole buffers alive, and a buffer inside another (a column of an IPC message) keeps the outermost
+    one alive.
+    """
+    found: set[tuple[int, int]] = set()
+    for column in rows.columns:
+        for buffer in column.buffers():
+            if buffer is None:
+                continue
+            outer = buffer.parent
+            while outer is not None:
+                buffer, outer = outer, outer.parent
+            found.add((buffer.address, buffer.size))
+    return tuple(found)
 
 
-def in_files(chosen: list[Held]) -> list[list[Held]]:
-    """Batches by the file that they go into: of one schema, not too many bytes; dictionaries differ between batches."""
-    by_schema: dict[pa.Schema, list[Held]] = {}
-    groups: list[list[Held]] = []
-    room: dict[pa.Schema, int] = {}
-    for held in chosen:
-        assert held.batch is not None
-        schema = held.batch.rows.schema
-        size = int(held.batch.rows.get_total_buffer_size())
-        group = by_schema.get(schema)
-        alone = any(pa.types.is_dictionary(field.type) for field in schema)
-        if group is None or alone or room[schema] < size:
-            group = by_schema[schema] = []
-            groups.append(group)
-            room[schema] = PART
-        group.append(held)
-        room[schema] -= size
-    return groups
+def _coldness(queued: QueuedBatch) -> tuple[int, int]:
+    return (-queued.cls, -queued.order)

@@ -1,4 +1,4 @@
-"""What a network shows of itself: figures per query, class, unit and operator, all plain values."""
+"""The metrics of a network: figures per query, class, unit and operator, as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -6,17 +6,43 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
-from headgate.graph.queries import Query
-from headgate.runtime.charges import Charge
+from headgate.operators.batch import FOREVER, NEVER
 from headgate.runtime.latency import Latency
+from headgate.runtime.limits import memory_use
 from headgate.runtime.loop import Loop
 from headgate.runtime.memory import Memory
 from headgate.runtime.outbox import Outbox
-from headgate.runtime.quarantine import Failure
+from headgate.runtime.state import NetworkState
 
 
-def operators(loop: Loop) -> list[dict[str, Any]]:
-    """Each operator: what it took, gave and cost (s and bytes per row are the decayed estimates), state, late rows."""
+def network_metrics(state: NetworkState, mode: str, stuck: float) -> dict[str, Any]:
+    """All figures of a network; a grant that runs longer than `stuck` is reported as stuck. Called under the lock."""
+    loop, now = state.loop, state.clock()
+    loop.prepare()
+    return {
+        "policy": str(state.policy),
+        "mode": mode,
+        "waiting": sum(queue.waiting for queue in loop.wiring.queues),
+        "memory": _memory(state.memory),
+        "scheduling": {"decisions": loop.scheduler.decisions, "grants": state.grants, "seconds": state.seconds},
+        "running": [
+            {
+                "unit": state.unit_name(flow.unit),
+                "seconds": now - flow.since,
+                "stuck": now - flow.since > stuck,
+            }
+            for flow in state.control.running.values()
+        ],
+        "watermarks": {s: w for s, w in state.watermarks.items() if w not in (NEVER, FOREVER)},
+        "queries": _queries(state),
+        "classes": _classes(loop, state.outboxes),
+        "units": _units(loop),
+        "operators": _operators(loop),
+    }
+
+
+def _operators(loop: Loop) -> list[dict[str, Any]]:
+    """Each operator: rows, time, estimates of cost, selectivity and rate, its queues, state and late rows."""
     statistics, topology = loop.view.statistics, loop.view.topology
     return [
         {
@@ -40,8 +66,8 @@ def operators(loop: Loop) -> list[dict[str, Any]]:
     ]
 
 
-def units(loop: Loop) -> list[dict[str, Any]]:
-    """Each unit of the present cut: its operators and class, what waits for it, and what its grants cost."""
+def _units(loop: Loop) -> list[dict[str, Any]]:
+    """Each unit of the present cut: its operators and class, its queues, and the cost of its grants."""
     topology = loop.view.topology
     return [
         {
@@ -58,27 +84,23 @@ def units(loop: Loop) -> list[dict[str, Any]]:
     ]
 
 
-def queries(
-    loop: Loop,
-    outboxes: Mapping[str, Outbox],
-    running: Mapping[str, Query],
-    failures: Mapping[str, Failure],
-    charged: Mapping[str, Charge],
-) -> dict[str, dict[str, Any]]:
-    """Each query: results, latency, what waits for it, the memory it is charged with, late rows, and its error."""
-    topology = loop.view.topology
+def _queries(state: NetworkState) -> dict[str, dict[str, Any]]:
+    """Each query: results, latency, waiting rows, memory, late rows, and its error."""
+    loop, topology = state.loop, state.wiring.topology
+    use = memory_use(state.wiring, state.memory, state.outboxes)
     found: dict[str, dict[str, Any]] = {}
-    for name, outbox in outboxes.items():
+    for name, outbox in state.outboxes.items():
+        failed = name in state.failures
         found[name] = {
             "class": outbox.query.cls.name,
-            "state": "failed" if name in failures else "running" if name in running else "stopped",
-            "error": str(failures[name]) if name in failures else None,
+            "state": "failed" if failed else "running" if name in state.graph.queries else "stopped",
+            "error": str(state.failures[name]) if failed else None,
             "rows": outbox.rows,
-            "unpublished": sum(held.count for held in outbox.waiting),
+            "unpublished": sum(queued.count for queued in outbox.waiting),
             "latency": outbox.latency.figures(),
             "queue_rows": 0,
-            "waiting_bytes": int(charged[name].waiting),
-            "state_bytes": int(charged[name].state),
+            "waiting_bytes": int(use[name].waiting),
+            "state_bytes": int(use[name].state),
             "late": 0,
         }
     for o, stage in enumerate(loop.wiring.stages):
@@ -90,8 +112,8 @@ def queries(
     return found
 
 
-def classes(loop: Loop, outboxes: Mapping[str, Outbox]) -> dict[str, dict[str, Any]]:
-    """Each class: its priority, results and latency, and what waits for its units."""
+def _classes(loop: Loop, outboxes: Mapping[str, Outbox]) -> dict[str, dict[str, Any]]:
+    """Each class: its priority, results, latency, and the rows waiting for its units."""
     merged: dict[str, Latency] = {}
     priorities: dict[str, float] = {}
     for outbox in outboxes.values():
@@ -114,14 +136,14 @@ def classes(loop: Loop, outboxes: Mapping[str, Outbox]) -> dict[str, dict[str, A
     }
 
 
-def memory(held: Memory) -> dict[str, Any]:
-    """Bytes held, the limit, and what was spilled and read back since the start."""
+def _memory(memory: Memory) -> dict[str, Any]:
+    """Memory in use, the limit, and what was spilled and read back since the start."""
     return {
-        "bytes": held.bytes,
-        "peak": held.peak,
-        "limit": None if held.limit == inf else held.limit,
-        "spilled_bytes": held.spilled_bytes,
-        "spilled_batches": held.spilled_batches,
-        "read_batches": held.read_batches,
-        "trouble": held.trouble,
+        "bytes": memory.bytes,
+        "peak": memory.peak,
+        "limit": None if memory.limit == inf else memory.limit,
+        "spilled_bytes": memory.spilled_bytes,
+        "spilled_batches": memory.spilled_batches,
+        "read_batches": memory.read_batches,
+        "trouble": memory.trouble,
     }

@@ -11,15 +11,15 @@ from headgate.graph.queries import Query
 from headgate.operators.batch import Arrival
 from headgate.operators.columns import record
 from headgate.operators.runner import newest_rows
-from headgate.runtime.held import Held
 from headgate.runtime.latency import Latency
+from headgate.runtime.queue import QueuedBatch
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """Some rows of a query's result, in the order in which they were made, and when what they stem from arrived.
+class ResultBatch:
+    """Rows of a query's result, in the order in which they were made, and when the rows that they stem from arrived.
 
-    In mode append the columns are the visible ones. In mode update they are all of the plan's: the visible ones,
+    In mode append the columns are the visible ones. In mode update they are all columns of the plan: the visible ones,
     those that identify the row, and `deleted`; a row replaces the earlier one with the same identity.
     """
 
@@ -27,8 +27,8 @@ class Result:
     arrival: Arrival
 
 
-def settled(query: Query, results: Sequence[Result]) -> pa.Table:
-    """All results as the table that they come to: where rows replace earlier ones, the newest of each identity."""
+def result_table(query: Query, results: Sequence[ResultBatch]) -> pa.Table:
+    """All results as one table: where rows replace earlier ones, the newest of each identity."""
     width = len(query.plan.schema) if query.mode == "update" else query.visible
     schema = pa.schema([pa.field(f.name, f.type) for f in query.plan.schema.fields[:width]])
     batches = [pa.RecordBatch.from_arrays(result.rows.columns, schema=schema) for result in results]
@@ -39,25 +39,25 @@ def settled(query: Query, results: Sequence[Result]) -> pa.Table:
 
 
 class Outbox:
-    """Holds the results of a query that wait for the sink, as its last operator made them: one held copy, whoever else
-    reads it. Used under the network's lock.
+    """The results of a query that wait for the sink, as its last operator made them: one copy, shared with any other
+    reader. Used under the network's lock.
     """
 
     def __init__(self, query: Query) -> None:
         self.query = query
         self.latency = Latency()
         self.rows = 0
-        self.waiting: list[Held] = []
+        self.waiting: list[QueuedBatch] = []
         plan = query.plan.schema.names
         self._names = (*query.schema.names, *(plan[query.visible :] if query.mode == "update" else ()))
 
-    def result(self, rows: pa.RecordBatch, arrival: Arrival) -> Result:
-        """What a sink gets of a batch that waited here: its columns, under the names that the query gives them."""
-        arrays = [rows.column(index) for index in range(len(self._names))]
-        return Result(record(arrays, self._names, rows.num_rows), arrival)
-
-    def put(self, held: Held, now: float) -> None:
+    def put(self, queued: QueuedBatch, now: float) -> None:
         """Adds results."""
-        self.latency.add(now, held.arrival)
-        self.rows += held.count
-        self.waiting.append(held)
+        self.latency.add(now, queued.arrival)
+        self.rows += queued.count
+        self.waiting.append(queued)
+
+    def result(self, rows: pa.RecordBatch, arrival: Arrival) -> ResultBatch:
+        """A waiting batch as the sink gets it: its columns, under the names that the query gives them."""
+        arrays = [rows.column(index) for index in range(len(self._names))]
+        return ResultBatch(record(arrays, self._names, rows.num_rows), arrival)

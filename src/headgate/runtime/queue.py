@@ -1,21 +1,93 @@
-"""The queue of one edge: batches and watermarks in their order of arrival, cut into trains without copying."""
+"""The queue of one edge and the batches that wait in it, cut into trains without copying."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import inf
+from typing import Any
 
-from headgate.runtime.held import Held
+from headgate.operators.batch import Arrival, Batch
+
+Roots = tuple[tuple[int, int], ...]
+"""Arrow allocations, as (address, bytes)."""
+
+OUTBOX = 1 << 30
+"""The class of a batch that waits only for the sink: colder than any class of queries."""
+
+
+class QueuedBatch:
+    """One copy of a batch, shared by all queues of a fork and by outboxes; freed when its last reader is done.
+
+    `batch` is None while the rows are in the store, in part `part` at `index`. `cls` is the highest class (lowest
+    number) among its readers and `order` a sequence number; together they predict how soon the batch is needed. A batch
+    is not spilled while `pins` trains contain rows of it. `bytes` is the memory that only this batch takes, `size`
+    everything that it keeps alive (`roots`: shared allocations), `computed` the number of values computed on its rows
+    that `bytes` includes; `tracked`: it may share allocations with other batches.
+
+    All fields belong to `Memory` and change under the network's lock. `batch` may be read without the lock by a thread
+    that has pinned it.
+    """
+
+    __slots__ = (
+        "arrival",
+        "batch",
+        "bytes",
+        "cls",
+        "computed",
+        "count",
+        "index",
+        "order",
+        "part",
+        "pins",
+        "readers",
+        "roots",
+        "size",
+        "tracked",
+        "watermark",
+    )
+
+    def __init__(self, batch: Batch, readers: int, cls: int, order: int, tracked: bool) -> None:
+        self.batch: Batch | None = batch
+        self.arrival: Arrival = batch.arrival
+        self.watermark: int = batch.watermark
+        self.count: int = batch.rows.num_rows
+        self.readers = readers
+        self.cls = cls
+        self.order = order
+        self.bytes = 0
+        self.size = 0
+        self.computed = 0
+        self.pins = 0
+        self.tracked = tracked
+        self.roots: Roots | None = None
+        self.part: str | None = None
+        self.index = 0
+
+    @classmethod
+    def stored(cls, described: Mapping[str, Any]) -> QueuedBatch:
+        """A batch from a manifest: its rows are in the store, and it has no reader yet."""
+        queued = cls.__new__(cls)
+        queued.batch = None
+        queued.arrival = Arrival(*described["arrival"])
+        queued.watermark = described["watermark"]
+        queued.count = described["rows"]
+        queued.readers = 0
+        queued.cls = OUTBOX
+        queued.order = queued.bytes = queued.size = queued.computed = queued.pins = 0
+        queued.tracked = True
+        queued.roots = None
+        queued.part, queued.index = described["part"], described["index"]
+        return queued
 
 
 class Piece:
-    """Some rows, one after the other, of a held batch."""
+    """Consecutive rows of a queued batch."""
 
-    __slots__ = ("held", "start", "stop")
+    __slots__ = ("queued", "start", "stop")
 
-    def __init__(self, held: Held, start: int, stop: int) -> None:
-        self.held = held
+    def __init__(self, queued: QueuedBatch, start: int, stop: int) -> None:
+        self.queued = queued
         self.start = start
         self.stop = stop
 
@@ -25,12 +97,12 @@ class Piece:
 
     @property
     def last(self) -> bool:
-        """Whether the held batch is read to its end with this piece."""
-        return self.stop == self.held.count
+        """Whether the piece contains the last rows of its batch."""
+        return self.stop == self.queued.count
 
 
-class Watermark:
-    """A watermark that travels in a queue, and when the rows that it follows arrived."""
+class QueuedWatermark:
+    """A watermark in a queue, and when the rows that it follows arrived."""
 
     __slots__ = ("since", "time")
 
@@ -40,23 +112,23 @@ class Watermark:
 
 
 class EdgeQueue:
-    """Rows and watermarks that wait on one edge. Not thread-safe: used under the network's lock.
+    """The rows and watermarks waiting on one edge. Not thread-safe: used under the network's lock.
 
-    `waiting` is what the scheduler sees: rows, and one for each watermark, so that a queue that holds only a watermark
-    is ready too. A watermark is never overtaken.
+    `waiting` is the length that the scheduler sees: rows, and one for each watermark, so that a queue that holds only a
+    watermark is ready too. Nothing overtakes a watermark.
     """
 
     __slots__ = ("_items", "rows", "watermarks")
 
     def __init__(self) -> None:
-        self._items: deque[Piece | Watermark] = deque()
+        self._items: deque[Piece | QueuedWatermark] = deque()
         self.rows = 0
         self.watermarks = 0
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def __iter__(self) -> Iterator[Piece | Watermark]:
+    def __iter__(self) -> Iterator[Piece | QueuedWatermark]:
         return iter(self._items)
 
     @property
@@ -65,71 +137,71 @@ class EdgeQueue:
 
     @property
     def oldest(self) -> float:
-        """When the first thing that waits arrived; inf if nothing waits."""
+        """Arrival time of the first item; inf if the queue is empty."""
         if not self._items:
             return inf
         head = self._items[0]
-        return head.held.arrival.first if isinstance(head, Piece) else head.since
+        return head.queued.arrival.first if isinstance(head, Piece) else head.since
 
-    def put(self, held: Held) -> None:
-        """Adds all rows of a held batch, of which this queue is one reader."""
-        self._items.append(Piece(held, 0, held.count))
-        self.rows += held.count
+    def put(self, queued: QueuedBatch) -> None:
+        """Adds all rows of a batch, of which this queue is one reader."""
+        self._items.append(Piece(queued, 0, queued.count))
+        self.rows += queued.count
 
     def put_piece(self, piece: Piece) -> None:
-        """Adds a piece that waited before (when a network is restored)."""
+        """Adds a piece that was waiting before (when a network is restored)."""
         self._items.append(piece)
         self.rows += piece.rows
 
-    def put_watermark(self, watermark: Watermark) -> bool:
-        """Adds a watermark; False if it says nothing new: the last thing that waits is the same watermark."""
+    def put_watermark(self, watermark: QueuedWatermark) -> bool:
+        """Adds a watermark; False if the last item is the same watermark already."""
         if self._items:
             last = self._items[-1]
-            if isinstance(last, Watermark) and last.time == watermark.time:
+            if isinstance(last, QueuedWatermark) and last.time == watermark.time:
                 return False
         self._items.append(watermark)
         self.watermarks += 1
         return True
 
-    def take(self, rows: float = inf, until: float = inf) -> list[Piece | Watermark]:
-        """A train: the oldest pieces and watermarks, up to a number of rows (at least one). Watermarks behind the last
-        row come with it; a train that begins with watermarks has at least those. Its batches are pinned.
+    def take(self, rows: float = inf, until: float = inf) -> list[Piece | QueuedWatermark]:
+        """Removes a train: the oldest items, up to a number of rows (at least one). Watermarks behind the last row
+        come with it; a train that begins with watermarks has at least those. Its batches are pinned.
 
-        `until`: what arrived later than this waits, but for the first.
+        Except for the first piece, rows that arrived after `until` stay.
         """
         items = self._items
         if len(items) == 1 and self.rows and self.rows <= rows:
-            # Most of the time: the one thing that waits is a piece, and all of it may go.
+            # The common case: the only item is a piece, and all of it may be taken.
             only = items.popleft()
-            only.held.pins += 1  # type: ignore[union-attr]
+            only.queued.pins += 1  # type: ignore[union-attr]
             self.rows = 0
             return [only]
-        train: list[Piece | Watermark] = []
+        train: list[Piece | QueuedWatermark] = []
         left = max(rows, 1)
         while items:
             head = items[0]
-            if isinstance(head, Watermark):
+            if isinstance(head, QueuedWatermark):
                 train.append(items.popleft())
                 self.watermarks -= 1
                 continue
-            if left < 1 or (train and head.held.arrival.first > until):
+            if left < 1 or (train and head.queued.arrival.first > until):
                 break
             size = head.stop - head.start
-            head.held.pins += 1
+            head.queued.pins += 1
             if size <= left:
                 train.append(items.popleft())
             else:
                 size = int(left)
                 middle = head.start + size
-                train.append(Piece(head.held, head.start, middle))
+                train.append(Piece(head.queued, head.start, middle))
                 head.start = middle
             left -= size
             self.rows -= size
         return train
 
-    def clear(self) -> list[Held]:
-        """Empties the queue and gives the batches of which it was a reader."""
-        held = [item.held for item in self._items if isinstance(item, Piece)]
+    def clear(self) -> list[QueuedBatch]:
+        """Empties the queue and returns the batches of which it was a reader."""
+        queued = [item.queued for item in self._items if isinstance(item, Piece)]
         self._items.clear()
         self.rows = self.watermarks = 0
-        return held
+        return queued

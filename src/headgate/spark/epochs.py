@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from headgate.graph.queries import Query
 from headgate.operators.batch import Arrival
-from headgate.runtime.quarantine import Failure
-from headgate.runtime.wiring import key_of
+from headgate.runtime.dataflow import key_of
+from headgate.runtime.limits import Failure
 from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit, Place
 from headgate.spark.expression_failures import CatalystColumns
 from headgate.spark.plan import Plan

@@ -1,0 +1,136 @@
+"""The state of a network between two grants: graph, live operators, queues, results, failures and watermarks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from headgate.graph.operators import Operator, Source
+from headgate.graph.shared import SharedGraph
+from headgate.operators.batch import NEVER
+from headgate.operators.contract import LiveOperator
+from headgate.runtime.dataflow import Stage, Wiring, key_of
+from headgate.runtime.limits import Failure, text_of
+from headgate.runtime.loop import Loop
+from headgate.runtime.measurement import Figures, figures, statistics_from
+from headgate.runtime.memory import Memory
+from headgate.runtime.outbox import Outbox
+from headgate.runtime.state_parts import StateParts
+from headgate.runtime.threads import ThreadControl
+from headgate.scheduling import Policy, Scheduler, View
+
+
+class NetworkState:
+    """Everything that a snapshot saves and a change of the graph rebuilds.
+
+    It is changed under the lock while no grant runs (`ThreadControl.alone`), except for queues, memory, outboxes and
+    watermarks, which the loop and `Network` change under the lock.
+
+    - `policy`: the policy that runs the graph (in the network's mode)
+    - `sources`: the source of each stream that some query reads; `watermarks`: the watermark of each stream ever read;
+      `sent`: the watermark that its consumers have been sent
+    - `outboxes`: of all running queries, and of removed ones whose results were not taken yet
+    - `earlier`: number and seconds of the grants of earlier loops
+    """
+
+    def __init__(
+        self,
+        graph: SharedGraph,
+        policy: Policy,
+        make: Callable[[Operator], LiveOperator],
+        memory: Memory,
+        control: ThreadControl,
+        clock: Callable[[], float],
+        longest_grant: float,
+    ) -> None:
+        self.graph = graph
+        self.policy = policy
+        self.memory = memory
+        self.control = control
+        self.clock = clock
+        self.outboxes: dict[str, Outbox] = {}
+        self.failures: dict[str, Failure] = {}
+        self.sources: dict[str, Source] = {}
+        self.watermarks: dict[str, int] = {}
+        self.sent: dict[str, int] = {}
+        self.state_parts = StateParts(memory)
+        self.earlier = (0, 0.0)
+        self._make = make
+        self._longest_grant = longest_grant
+        self.loop = self._build(None, {})
+
+    @property
+    def wiring(self) -> Wiring:
+        return self.loop.wiring
+
+    @property
+    def grants(self) -> int:
+        """The number of grants so far."""
+        return self.earlier[0] + self.loop.grants
+
+    @property
+    def seconds(self) -> float:
+        """The total time of all grants so far."""
+        return self.earlier[1] + self.loop.seconds
+
+    def rebuild(self, known: Mapping[str, Figures] | None = None) -> None:
+        """Builds the network for the present graph, around the operators and queues that stay.
+
+        `known` are statistics of operators by their keys; by default the present ones.
+        """
+        old = self.loop
+        if known is None:
+            known = self.figures()
+        self.earlier = (self.grants, self.seconds)
+        self.loop = self._build(old.wiring, known)
+        self.loop.view.performance = old.view.performance
+
+    def _build(self, before: Wiring | None, known: Mapping[str, Figures]) -> Loop:
+        for query in self.graph.queries.values():
+            outbox = self.outboxes.get(query.name)
+            if outbox is None or outbox.query != query:
+                self.outboxes[query.name] = Outbox(query)
+        self.sources = {source.stream: source for _, source in self.graph.sources()}
+        for stream in self.sources:
+            self.watermarks.setdefault(stream, NEVER)
+            self.sent.setdefault(stream, NEVER)
+        wiring = Wiring(self.graph, self.outboxes, self._make, before)
+        for queue in wiring.removed:
+            for queued in queue.clear():
+                self.memory.release(queued)
+        if before is not None:
+            self.state_parts.forget({s.key for s in before.stages} - {s.key for s in wiring.stages})
+        now = self.clock()
+        view = View.of(wiring.topology, statistics_from(wiring, known, now))
+        for edge, queue in enumerate(wiring.queues):
+            view.queues.rows[edge] = queue.waiting
+            view.queues.oldest[edge] = queue.oldest
+        scheduler = Scheduler(self.policy, view, now)
+        return Loop(wiring, scheduler, self.memory, self.control, self.clock, self._longest_grant)
+
+    def figures(self) -> dict[str, list[float]]:
+        """The statistics of each operator, by its key."""
+        return figures(self.wiring, self.loop.view.statistics)
+
+    # Failures: `rebuild` follows ------------------------------------------------------------------------
+
+    def fail(self, query: str, operator: str, detail: str, error: str) -> None:
+        """Removes a query that failed from the graph and records why."""
+        if query in self.graph.queries:
+            plan = key_of(self.graph.queries[query].plan)
+            self.failures[query] = Failure(query, operator, detail, error, self.clock(), plan)
+            self.graph.remove(query)
+
+    def fail_stage(self, stage: Stage, error: Exception) -> None:
+        """Removes all queries that need an operator that raised."""
+        topology = self.wiring.topology
+        for query in [topology.queries[index].name for index in topology.serves[stage.id]]:
+            if query in self.graph.queries:
+                detail = self.graph.node(stage.number).detail
+                self.fail(query, topology.operators[stage.id], detail, text_of(error))
+
+    def unit_name(self, unit: int) -> str:
+        """The operators of a unit and the queries that it serves."""
+        topology = self.wiring.topology
+        operators = self.loop.scheduler.units[unit].operators
+        queries = sorted({topology.queries[q].name for o in operators for q in topology.serves[o]})
+        return f"{' > '.join(topology.names(operators))} (for {', '.join(queries)})"

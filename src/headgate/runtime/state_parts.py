@@ -1,0 +1,72 @@
+"""The state of live operators as parts in the store: a snapshot writes only the parts that changed."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.operators.contract import Snapshot
+from headgate.runtime.dataflow import Stage
+from headgate.runtime.memory import Memory
+
+
+class StateParts:
+    """Writes and reads the state of operators, and remembers which parts are written. Used while no grant runs.
+
+    The key of a part has a prefix that is new for every live operator, because another one with the same key numbers
+    its parts from the start again. Parts that were restored keep their keys.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._prefixes: dict[str, str] = {}
+        self._written: dict[str, dict[str, Any]] = {}
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Discards the parts of operators that are gone."""
+        for key in keys:
+            self._prefixes.pop(key, None)
+            for part in self._written.pop(key, {}).values():
+                if part["key"] is not None:
+                    self._memory.store.discard(part["key"])
+
+    def save(self, stages: Sequence[Stage]) -> dict[str, Any]:
+        """Writes the parts that are new and describes the state of each operator that has any."""
+        found: dict[str, Any] = {}
+        for stage in stages:
+            state = stage.live.snapshot()
+            if not state.parts and not state.meta:
+                continue
+            before = self._written.get(stage.key, {})
+            now = {name: before.get(name) or self._write(stage.key, name, table) for name, table in state.parts.items()}
+            self._written[stage.key] = now
+            for name, part in before.items():
+                if name not in now and part["key"] is not None:
+                    self._memory.store.discard(part["key"])
+            found[stage.key] = {"parts": now, "meta": dict(state.meta)}
+        return found
+
+    def load(self, stage: Stage, state: Mapping[str, Any]) -> None:
+        """Restores the state of a new live operator."""
+        parts = {name: self._read(part) for name, part in state["parts"].items()}
+        stage.live.restore(Snapshot(parts, state["meta"]))
+        self._written[stage.key] = dict(state["parts"])
+
+    def _write(self, stage: str, name: str, table: pa.Table) -> dict[str, Any]:
+        batches = [batch for batch in table.to_batches() if batch.num_rows]
+        schema = base64.b64encode(table.schema.serialize().to_pybytes()).decode()
+        if not batches:
+            return {"key": None, "count": 0, "schema": schema}
+        prefix = self._prefixes.setdefault(stage, f"{stage}-{uuid.uuid4().hex[:8]}")
+        key = f"{prefix}-{name}"
+        self._memory.store.write(key, batches)
+        return {"key": key, "count": len(batches), "schema": schema}
+
+    def _read(self, part: Mapping[str, Any]) -> pa.Table:
+        schema = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(part["schema"])))
+        store = self._memory.store
+        return pa.Table.from_batches([store.read(part["key"], i) for i in range(part["count"])], schema)
