@@ -1,4 +1,4 @@
-"""The catalogue and the kernels agree, and types are what Spark's rules say."""
+"""Functions are found by name, and types are what Spark's rules say."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 
-from headgate.expressions.branches import BRANCHING
 from headgate.expressions.functions import (
     UnknownFunction,
     WrongArguments,
@@ -22,8 +21,8 @@ from headgate.expressions.functions import (
     resolve,
     resolve_aggregate,
 )
-from headgate.expressions.kernels import KERNELS
-from headgate.expressions.signature import ALIASES, CATALOGUE, Signature
+from headgate.expressions.registry import ALIASES, FUNCTIONS, typed
+from headgate.expressions.rules import takes
 from headgate.graph.types import (
     BIGINT,
     BINARY,
@@ -37,65 +36,25 @@ from headgate.graph.types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     TINYINT,
-    WINDOW,
     Schema,
     sql_name,
 )
 from headgate.spark.types import spark_schema, to_arrow
 
-_LIST = pa.list_(INT)
-_MAP = pa.map_(STRING, INT)
-_TRIED = (INT, STRING, DOUBLE, BOOLEAN, DATE, TIMESTAMP, pa.decimal128(10, 2), _LIST, _MAP, WINDOW, BINARY)
-_VALUES: dict[pa.DataType, object] = {INT: 1, STRING: "x", DOUBLE: 1.0, BOOLEAN: True}
-# Not functions that a query calls by name, but how the graph spells them.
-_UNLISTED = {"cast", "try_cast", "python"}
+
+def test_a_call_is_native_only_where_there_is_a_kernel() -> None:
+    assert resolve("upper", [STRING]).native
+    assert not FUNCTIONS["md5"].native
+    assert not resolve("md5", [STRING]).native
 
 
-def _signatures(name: str) -> list[Signature]:
-    """What the name resolves to over many kinds of arguments, with literals where there are any."""
-    found = []
-    for count in range(5):
-        for types in itertools.product(_TRIED, repeat=count) if count < 3 else _longer(count):
-            for literals in (tuple(_VALUES.get(t) for t in types), (None,) * count):
-                try:
-                    found.append(resolve(name, types, literals))
-                except WrongArguments:
-                    continue
-    return found
-
-
-def _longer(count: int) -> list[tuple[pa.DataType, ...]]:
-    patterns = [
-        (STRING,),
-        (INT,),
-        (BOOLEAN, INT),
-        (STRING, STRING, INT),
-        (STRING, INT, STRING),
-        (STRING, INT, TIMESTAMP),
-    ]
-    patterns += [(STRING, TIMESTAMP, TIMESTAMP), (STRING, STRING, STRING)]
-    return [tuple(itertools.islice(itertools.cycle(p), count)) for p in patterns]
-
-
-@pytest.mark.parametrize("name", sorted(set(CATALOGUE) - {"field"}))
-def test_every_native_function_has_a_kernel(name: str) -> None:
-    if name in ("timestampadd", "timestampdiff"):
-        times = (STRING, BIGINT, TIMESTAMP) if name == "timestampadd" else (STRING, TIMESTAMP, TIMESTAMP)
-        signatures = [resolve(name, times, ("day", None, None))]
-    else:
-        signatures = _signatures(name)
-    assert signatures, f"{name} takes none of the arguments tried"
-    for signature in signatures:
-        if signature.native:
-            assert signature.name in KERNELS or signature.name in BRANCHING, signature
-
-
-def test_every_kernel_is_in_the_catalogue() -> None:
-    assert (set(KERNELS) | set(BRANCHING)) - _UNLISTED <= set(CATALOGUE)
+def test_a_name_is_entered_once() -> None:
+    with pytest.raises(ValueError, match="upper is entered twice"):
+        typed("upper", types=takes((STRING,), STRING))
 
 
 def test_aliases_lead_to_functions() -> None:
-    assert set(ALIASES.values()) <= set(CATALOGUE)
+    assert set(ALIASES.values()) <= set(FUNCTIONS)
 
 
 def test_unknown_functions_name_the_closest() -> None:

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pytest
 
 from headgate.expressions.calls import call, cast
+from headgate.expressions.errors import EvaluationError
 from headgate.expressions.functions import fallible
-from headgate.expressions.kernels import EvaluationError
 from headgate.graph.expressions import Call, Column, Expr, Foreign, Literal
 from headgate.graph.types import BOOLEAN, DOUBLE, FLOAT, INT, STRING, TIMESTAMP
 from headgate.operators.batch import Arrival, Batch

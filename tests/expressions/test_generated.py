@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from headgate.expressions.errors import EvaluationError
 from headgate.expressions.functions import fallible
-from headgate.expressions.kernels import EvaluationError
 from headgate.graph.expressions import Foreign
 from headgate.operators.evaluate import evaluate, select
 from headgate.sql.catalog import Catalog

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headgate.expressions.errors import EvaluationError
 from headgate.expressions.functions import fallible
-from headgate.expressions.kernels import EvaluationError
 from headgate.graph.expressions import Foreign
 from headgate.operators.evaluate import evaluate
 from tests.expressions.record import condition, spark_values

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 import pyarrow as pa
 
 from headgate.expressions.coercion import bounded, implicit, is_decimal
 from headgate.expressions.signature import (
-    AggregateSignature,
     Types,
     UnknownFunction,
     WrongArguments,
@@ -53,6 +53,22 @@ _REFUSED = {
     "mode": "it keeps a count of every value",
     "histogram_numeric": "its result depends on the order of the rows",
 }
+
+
+@dataclass(frozen=True)
+class AggregateSignature:
+    """How one aggregate is called: the types its arguments are cast to, its result, and its option.
+
+    Options, by name: `first`, `last`, `any_value`: `"ignore nulls"` or empty; `approx_count_distinct`: the
+    relative standard deviation as text (default `0.05`); all others: empty. Canonical names: count (no argument:
+    all rows), sum, avg, min, max, stddev_samp, stddev_pop, var_samp, var_pop, first, last, bool_and, bool_or,
+    count_if, approx_count_distinct, min_by, max_by, corr, covar_samp, covar_pop, skewness, kurtosis.
+    """
+
+    name: str
+    args: Types
+    result: pa.DataType
+    option: str = ""
 
 
 def _count(name: str, types: Types) -> AggregateSignature:

@@ -53,3 +53,8 @@ def rebuilt(values: Numbers, type_: pa.DataType, missing: Numbers | None = None)
 def booleans(values: Numbers, missing: Numbers | None = None) -> pa.Array:
     """A boolean Arrow array, null where `missing` is true."""
     return pa.array(values, pa.bool_(), mask=missing)
+
+
+def numpy_true(array: pa.BooleanArray) -> Numbers:
+    """A boolean Arrow array without nulls as a numpy array."""
+    return array.to_numpy(zero_copy_only=False).astype(bool)

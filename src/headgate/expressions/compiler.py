@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from headgate.expressions.branches import BRANCHING
-from headgate.expressions.functions import fallible
-from headgate.expressions.kernels import KERNELS, EvaluationError, Value
+from headgate.expressions import functions  # noqa: F401 - it enters all functions
+from headgate.expressions.errors import EvaluationError
+from headgate.expressions.kernels import Value
+from headgate.expressions.registry import FUNCTIONS, Branching, fallible, kernel_of
 from headgate.graph.expressions import Call, Column, Expr, Foreign, Literal
 
 
@@ -66,13 +67,11 @@ def _program(expr: Expr) -> Run:
 
 
 def _call(expr: Call) -> Run:
-    if expr.name in BRANCHING:
-        return BRANCHING[expr.name](expr, [_program(a) for a in expr.args])
-    maker = KERNELS.get(expr.name)
-    if maker is None:
-        raise ValueError(f"the function {expr.name} has no kernel; it must be computed by Spark at the source")
-    kernel = maker(expr)
     args = [_program(a) for a in expr.args]
+    branching = _branching(expr)
+    if branching is not None:
+        return branching(expr, args)
+    kernel = kernel_of(expr)
     if expr.args and all(isinstance(a, Literal) for a in expr.args):
         # Constant, and not folded: it fails. It may do so only where there are rows.
         return lambda frame: _each_row(kernel, args, frame)
@@ -83,6 +82,11 @@ def _call(expr: Call) -> Run:
         first, second = args
         return lambda frame: kernel(first(frame), second(frame))
     return lambda frame: kernel(*[a(frame) for a in args])
+
+
+def _branching(call: Call) -> Branching | None:
+    found = FUNCTIONS.get(call.name)
+    return found.branching if found is not None else None
 
 
 def _each_row(kernel: Callable[..., Value], args: list[Run], frame: Frame) -> Value:
@@ -131,10 +135,8 @@ def _folded(expr: Expr) -> Expr:
 def _constant(expr: Call) -> pa.Scalar:
     frame = _OneRow()
     args: list[Run] = [_one(a) for a in expr.args]
-    if expr.name in BRANCHING:
-        value = BRANCHING[expr.name](expr, args)(frame)
-    else:
-        value = KERNELS[expr.name](expr)(*[a(frame) for a in args])
+    branching = _branching(expr)
+    value = branching(expr, args)(frame) if branching is not None else kernel_of(expr)(*[a(frame) for a in args])
     return value if isinstance(value, pa.Scalar) else value[0]
 
 

@@ -1,52 +1,133 @@
-"""Where kernels are found: a function's name, and what makes its kernel for one call."""
+"""The registry of functions: names, typing rule, whether a call may fail, and the kernel, entered in one place.
+
+A module of a topic enters its functions when it is imported; `headgate.expressions.functions` imports them all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from headgate.expressions.kernels import Kernel, Maker, Value
+from headgate.expressions.signature import Fails, Rule, Signature
+from headgate.graph.expressions import Call, Expr, Literal
 
-from headgate.graph.expressions import Call
+Run = Callable[[Any], Value]
+"""A compiled expression: computes its value on a frame (see `headgate.expressions.compiler`)."""
 
-Value = Any
-"""An Arrow array with one value per row, or an Arrow scalar where all rows have the same."""
-
-Kernel = Callable[..., Value]
-"""Takes the values of a call's arguments; at least one is an array, unless there are none."""
-
-Maker = Callable[[Call], Kernel]
-"""Makes the kernel of one call, once; literals, types and the option are looked at here, not per batch."""
-
-KERNELS: dict[str, Maker] = {}
-"""Every kernel's maker, by the canonical name of the function."""
+Branching = Callable[[Call, Sequence[Run]], Run]
+"""Compiles a call from its compiled arguments, choosing which of them to compute on which rows."""
 
 
-def kernel(*names: str) -> Callable[[Maker], Maker]:
-    """Enters a maker under the names of the functions it is for."""
+@dataclass(frozen=True)
+class Function:
+    """One function. `types` is None where no rule can give the type of a call (casts, Python functions).
+
+    At most one of `kernel` and `branching` is there; without either, Catalyst computes the function, or its rule
+    names another function that has one.
+    """
+
+    name: str
+    types: Rule | None
+    fails: bool | Fails = False
+    kernel: Maker | None = None
+    branching: Branching | None = None
+
+    @property
+    def native(self) -> bool:
+        """Whether some calls are computed here; the rule decides which."""
+        return self.kernel is not None or self.branching is not None
+
+
+FUNCTIONS: dict[str, Function] = {}
+"""Every function by canonical name."""
+
+ALIASES: dict[str, str] = {}
+"""Other names of the same functions."""
+
+_NONE: Mapping[str, str] = {}
+
+
+def function(
+    *names: str, types: Rule | None, fails: bool | Fails = False, aliases: Mapping[str, str] = _NONE
+) -> Callable[[Maker], Maker]:
+    """Enters functions that share a rule and the kernel maker it decorates. `aliases` maps alias to canonical name."""
 
     def enter(maker: Maker) -> Maker:
-        KERNELS.update((name, maker) for name in names)
+        _enter(names, aliases, lambda name: Function(name, types, fails, kernel=maker))
         return maker
 
     return enter
 
 
-def arrow(name: str, options: pc.FunctionOptions | None = None) -> Kernel:
-    """A kernel that is one of Arrow's own functions, looked up once."""
-    call = pc.get_function(name).call
-    if options is None:
-        return lambda *args: call(args)
-    return lambda *args: call(args, options)
+def branching(
+    *names: str, types: Rule, fails: bool | Fails = False, aliases: Mapping[str, str] = _NONE
+) -> Callable[[Branching], Branching]:
+    """As `function`, for functions that compute some arguments on some rows only."""
+
+    def enter(branching: Branching) -> Branching:
+        _enter(names, aliases, lambda name: Function(name, types, fails, branching=branching))
+        return branching
+
+    return enter
 
 
-def array_of(value: Value, rows: int) -> pa.Array:
-    """The value as an array of so many rows."""
-    return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value
+def typed(*names: str, types: Rule, aliases: Mapping[str, str] = _NONE) -> None:
+    """Enters functions without a kernel of their own: Catalyst computes them, or the rule names another function."""
+    _enter(names, aliases, lambda name: Function(name, types))
 
 
-def arrays(*values: Value) -> list[pa.Array]:
-    """All values as arrays of equal length; at least one must be an array."""
-    rows = max(len(v) for v in values if not isinstance(v, pa.Scalar))
-    return [array_of(v, rows) for v in values]
+def _enter(names: Sequence[str], aliases: Mapping[str, str], make: Callable[[str], Function]) -> None:
+    for name in names:
+        if name in FUNCTIONS:
+            raise ValueError(f"the function {name} is entered twice")
+        FUNCTIONS[name] = make(name)
+    ALIASES.update(aliases)
+
+
+def completed(signature: Signature, literals: tuple[object | None, ...]) -> Signature:
+    """A rule's signature with what the registry knows: native only where there is a kernel, and whether it may fail."""
+    native = signature.native and FUNCTIONS[signature.name].native
+    return replace(
+        signature, native=native, fallible=may_fail(signature.name, signature.args, signature.result, literals)
+    )
+
+
+def kernel_of(call: Call) -> Kernel:
+    """The kernel of a call; ValueError for a function without one."""
+    found = FUNCTIONS.get(call.name)
+    if found is None or found.kernel is None:
+        raise ValueError(f"the function {call.name} has no kernel; it must be computed by Spark at the source")
+    return found.kernel(call)
+
+
+def may_fail(name: str, args: tuple[Any, ...], result: Any, literals: tuple[object | None, ...] = ()) -> bool:
+    """Whether a call may raise on some row (ANSI overflow, division by zero, a malformed cast …).
+
+    `args` and `result` are types; `literals` holds the value of each argument that is a literal, None for the
+    others. Without literals the worst is assumed.
+    """
+    found = FUNCTIONS.get(name)
+    if found is None:
+        return True
+    if isinstance(found.fails, bool):
+        return found.fails
+    return found.fails(args, result, literals if len(literals) == len(args) else (None,) * len(args))
+
+
+def fallible(expr: Expr) -> bool:
+    """Whether evaluating it may raise on some row, so that it must not see rows that were filtered out.
+
+    The answer is kept with the expression object.
+    """
+    found: bool | None = expr.__dict__.get("_fallible")
+    if found is None:
+        found = any(fallible(arg) for arg in expr.args) or (isinstance(expr, Call) and _call_may_fail(expr))
+        expr.__dict__["_fallible"] = found
+    return found
+
+
+def _call_may_fail(call: Call) -> bool:
+    types = tuple(a.type for a in call.args)
+    return may_fail(call.name, types, call.type, tuple(a.value if isinstance(a, Literal) else None for a in call.args))

@@ -37,9 +37,10 @@ class WrongArguments(FunctionError):
 class Signature:
     """How one call is made.
 
-    `args` are the types that the arguments must be cast to, one for each; `native`: a kernel exists, otherwise
-    Catalyst has to compute it; `fallible`: it may raise on some row (`resolve` sets it, rules do not); `zoned`: the
-    result depends on the session time zone, which then stands in `Call.option` (an empty option is UTC).
+    `args` are the types that the arguments must be cast to, one for each; `native`: the function's kernel computes
+    such a call, otherwise Catalyst has to (false wherever there is no kernel: the registry sees to it); `fallible`: it
+    may raise on some row (the registry sets it, rules do not); `zoned`: the result depends on the session time zone,
+    which then stands in `Call.option` (an empty option is UTC).
     """
 
     name: str
@@ -55,52 +56,6 @@ Rule = Callable[[str, Types, Literals], Signature]
 
 Fails = Callable[[Types, pa.DataType, Literals], bool]
 """Whether a call may raise: (argument types after casts, result type, literal values or None)."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One function of the catalogue."""
-
-    name: str
-    rule: Rule
-    fails: bool | Fails = False
-
-    def may_fail(self, args: Types, result: pa.DataType, literals: Literals) -> bool:
-        return self.fails if isinstance(self.fails, bool) else self.fails(args, result, literals)
-
-
-@dataclass(frozen=True)
-class AggregateSignature:
-    """How one aggregate is called: the types its arguments are cast to, its result, and its option.
-
-    Options, by name: `first`, `last`, `any_value`: `"ignore nulls"` or empty; `approx_count_distinct`: the
-    relative standard deviation as text (default `0.05`); all others: empty. Canonical names: count (no argument:
-    all rows), sum, avg, min, max, stddev_samp, stddev_pop, var_samp, var_pop, first, last, bool_and, bool_or,
-    count_if, approx_count_distinct, min_by, max_by, corr, covar_samp, covar_pop, skewness, kurtosis.
-    """
-
-    name: str
-    args: Types
-    result: pa.DataType
-    option: str = ""
-
-
-CATALOGUE: dict[str, Entry] = {}
-"""Every function by canonical name."""
-
-ALIASES: dict[str, str] = {}
-"""Other names of the same functions."""
-
-
-def function(name: str, *aliases: str, fails: bool | Fails = False) -> Callable[[Rule], Rule]:
-    """Enters a rule into the catalogue under a canonical name and its aliases."""
-
-    def enter(rule: Rule) -> Rule:
-        CATALOGUE[name] = Entry(name, rule, fails)
-        ALIASES.update((alias, name) for alias in aliases)
-        return rule
-
-    return enter
 
 
 def count_arguments(name: str, types: Sequence[pa.DataType], least: int, most: int | None = None) -> None:

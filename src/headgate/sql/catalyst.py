@@ -8,7 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from headgate.expressions.notation import INFIX
-from headgate.expressions.signature import CATALOGUE
+from headgate.expressions.registry import FUNCTIONS
 from headgate.graph.expressions import Call, Column, Expr
 from headgate.graph.operators import Aggregate, Distinct, Expand, Operator, Project, Select, Source, Split, Union
 from headgate.graph.types import Field, Schema
@@ -162,5 +162,5 @@ def _ask(binder: ExpressionBinder, name: str, text: str, schema: Schema, at: exp
         raise
     except ValueError as problem:
         if "UNRESOLVED_ROUTINE" in str(problem):
-            raise binder.error(f"unknown function {name}{closest(name, CATALOGUE)}", at) from None
+            raise binder.error(f"unknown function {name}{closest(name, FUNCTIONS)}", at) from None
         raise binder.error(f"Spark refuses {name}(…): {problem}", at) from None

@@ -1,0 +1,1 @@
+"""Arithmetic on numbers, decimals, dates and intervals."""

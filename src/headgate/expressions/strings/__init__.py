@@ -1,0 +1,1 @@
+"""Functions of text: its parts, and patterns it matches."""

@@ -1,0 +1,1 @@
+"""Functions of dates and times, in the session's time zone."""
