@@ -86,7 +86,7 @@ def test_a_fault_of_ours_is_exit_3(capsys: pytest.CaptureFixture[str], monkeypat
     monkeypatch.setattr("headgate.cli.script.load", broken)
     code, _, err = headgate(capsys, "check", str(FIRE))
     assert code == 3
-    assert err == "headgate: it broke: RuntimeError: boom (headgate --debug … shows where)\n"
+    assert err == "headgate: internal error: RuntimeError: boom (headgate --debug … shows the traceback)\n"
 
 
 def test_explain_tells_what_is_shared(capsys: pytest.CaptureFixture[str]) -> None:

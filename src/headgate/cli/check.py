@@ -1,4 +1,4 @@
-"""`headgate check`: parses and validates a script, and says what it declares."""
+"""`headgate check`: parses and validates a script, and counts its declarations."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 
-def check(script: Annotated[Path, typer.Argument(help="A file of SQL statements.", metavar="SCRIPT")]) -> None:
-    """Parse and validate a script; exit 1 with file:line:column: message at its first problem."""
+def check(script: Annotated[Path, typer.Argument(help="A file with SQL statements.", metavar="SCRIPT")]) -> None:
+    """Parse and validate a script; the first error is reported as file:line:column: message, with exit code 1."""
     from headgate.cli.script import load
 
     catalog = load(script)
     counts = ((len(catalog.streams), "stream"), (len(catalog.tables), "table"), (len(catalog.queries), "query"))
-    told = ", ".join(_counted(count, word) for count, word in counts if count or word != "table")
-    typer.echo(f"{script}: ok ({told})")
+    summary = ", ".join(_counted(count, word) for count, word in counts if count or word != "table")
+    typer.echo(f"{script}: ok ({summary})")
 
 
 def _counted(count: int, word: str) -> str:

@@ -1,4 +1,4 @@
-"""`headgate demo`: the tour. A sensor network in a burst, 21 queries, under two policies."""
+"""`headgate demo`: 21 queries over a generated sensor network during a burst, under two policies."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 _REPORTS = 7
 _CALM, _BURST = 0.35, 2.5
-"""The load of the reports' simulations, in cores, before and in the burst."""
+"""Load of the reports in cores, before and during the burst."""
 
 
 def demo(
-    seconds: Annotated[int, typer.Option("--seconds", min=20, help="How long the two policies run, together.")] = 80,
+    seconds: Annotated[int, typer.Option("--seconds", min=20, help="Total duration of both policies.")] = 80,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Open no browser. Nothing opens one yet; for scripts that say so.")
+        bool, typer.Option("--no-browser", help="Do not open a browser. Has no effect yet: the demo opens none.")
     ] = False,
 ) -> None:
-    """Runs 21 queries over a generated sensor network through a burst, first under round robin, then under CQC."""
+    """Run 21 queries over a generated sensor network during a burst, first under round robin, then under CQC."""
     from rich.console import Console
 
     from headgate.feeder.forest import seconds_per_row
@@ -33,13 +33,13 @@ def demo(
 
     del no_browser
     console = Console()
-    console.print("[bold]Headgate's tour[/]: a forest of sensors, 21 queries in three classes, one Spark job")
+    console.print("[bold]Headgate demo[/]: sensors in a forest, 21 queries in three classes, one Spark job")
     cost = seconds_per_row() * _REPORTS
     calm, peak = _CALM / cost, _BURST / cost
     console.print(
-        f"Seven reports run a simulation of {cost / _REPORTS * 1e6:.0f} µs on each reading: {calm:,.0f} readings a"
-        f" second keep {_CALM:.0%} of a core busy;\nin the burst {peak:,.0f} a second would need {_BURST:.1f} cores,"
-        " and the network has one."
+        f"Seven reports run a simulation of {cost / _REPORTS * 1e6:.0f} µs per reading: {calm:,.0f} readings per second"
+        f" use {_CALM:.0%} of a core.\nDuring the burst, {peak:,.0f} readings per second would need {_BURST:.1f} cores;"
+        " the network has one."
     )
     console.print("Starting Spark …")
     spark = local_session("headgate-demo")
@@ -49,11 +49,11 @@ def demo(
             found[policy] = _phase(console, spark, policy, seconds / 2, calm, peak)
     finally:
         spark.stop()
-    _tell(console, found)
+    _compare(console, found)
 
 
 def _phase(console: Any, spark: Any, policy: str, seconds: float, calm: float, peak: float) -> dict[str, Any]:
-    """Runs one policy through the burst and gives the metrics at the end."""
+    """Runs the burst under one policy and returns the final metrics."""
     from rich.live import Live
 
     from headgate.cli import live_view
@@ -82,20 +82,20 @@ def _phase(console: Any, spark: Any, policy: str, seconds: float, calm: float, p
             feeder.start()
         began = time.monotonic()
         poisoned = False
-        said = -1
+        printed = -1
         if live is not None:
             live.start()
         while (passed := time.monotonic() - began) < seconds:
             if not poisoned and passed > seconds * 0.5:
-                # In the middle, one reading arrives that one query's function cannot bear.
+                # Halfway, a reading arrives on which the function of one query raises.
                 poisoned = forest.poison = True
             engine.wait(0.5)
-            now = "in the burst" if start <= passed < end else "calm" if passed < start else "after the burst"
+            now = "during the burst" if start <= passed < end else "calm" if passed < start else "after the burst"
             metrics = engine.metrics()
             if live is not None:
                 live.update(live_view.screen({**metrics, "policy": f"{policy}, {now}"}, console.height), refresh=True)
-            elif int(passed) // 5 != said:
-                said = int(passed) // 5
+            elif int(passed) // 5 != printed:
+                printed = int(passed) // 5
                 console.print(f"{passed:3.0f} s, {now}: {live_view.line(metrics)}")
     finally:
         if live is not None:
@@ -109,11 +109,11 @@ def _phase(console: Any, spark: Any, policy: str, seconds: float, calm: float, p
     return metrics
 
 
-_NAMES = {"rr": "round robin, every query the same", "cqc": "classes by priority, highest rate inside"}
+_NAMES = {"rr": "round robin, all queries equal", "cqc": "classes by priority, highest rate within a class"}
 
 
 def _warm(forest: Forest, folder: str) -> None:
-    """A first file in each folder, so that the first epochs (Spark compiles, the worker starts) are not measured."""
+    """Writes a first file into each folder, so that start-up (code generation, the worker) is not measured."""
     import pyarrow.parquet as pq
 
     for name, rows in (("sensors", forest.sensors(50, 0.0)), ("weather", forest.weather(50, 0.0))):
@@ -121,18 +121,18 @@ def _warm(forest: Forest, folder: str) -> None:
         pq.write_table(rows, f"{folder}/{name}/warm.parquet")
 
 
-def _tell(console: Any, found: dict[str, dict[str, Any]]) -> None:
+def _compare(console: Any, found: dict[str, dict[str, Any]]) -> None:
     from rich.table import Table
 
     from headgate.cli.live_view import duration, size
 
     before, after = found["rr"], found["cqc"]
-    table = Table(title="Latency, from arrival to the result at the sink, as measured just now", title_justify="left")
+    table = Table(title="Measured latency, from arrival to the result at the sink", title_justify="left")
     table.add_column("class")
     for policy in ("round robin", "CQC"):
         table.add_column(f"{policy}\nmean", justify="right")
         table.add_column("\np99", justify="right")
-    table.add_column("CQC answers\nfaster by", justify="right")
+    table.add_column("round robin\n÷ CQC (mean)", justify="right")
     order = sorted(before["classes"], key=lambda name: -before["classes"][name]["priority"])
     for name in order:
         was, now = before["classes"][name]["latency"], after["classes"][name]["latency"]
@@ -148,12 +148,12 @@ def _tell(console: Any, found: dict[str, dict[str, Any]]) -> None:
     console.print(table)
     for policy, metrics in found.items():
         failed = [name for name, query in metrics["queries"].items() if query["state"] == "failed"]
-        held = metrics.get("memory", {})
+        memory = metrics.get("memory", {})
         console.print(
-            f"{policy}: {metrics['rows']:,} readings, {metrics['epochs']:,} epochs, {metrics['waiting']:,} rows still"
-            f" waiting, at most {size(held.get('peak', 0))} in queues; failed: {', '.join(failed) or 'none'}"
+            f"{policy}: {metrics['rows']:,} readings, {metrics['epochs']:,} epochs, {metrics['waiting']:,} rows left in"
+            f" queues, peak {size(memory.get('peak', 0))}; failed queries: {', '.join(failed) or 'none'}"
         )
     errors = [query["error"] for query in after["queries"].values() if query["error"]]
     if errors:
-        console.print(f"The failure was kept apart from the other 20 queries: [red]{errors[0]}[/]")
-    console.print("Next: write your own script and try [bold]headgate run SCRIPT[/]; see README.md.")
+        console.print(f"The failure did not affect the other 20 queries: [red]{errors[0]}[/]")
+    console.print("Next: write a script and run it with [bold]headgate run SCRIPT[/]; see README.md.")

@@ -1,4 +1,4 @@
--- The tour: a forest full of sensors, watched by 21 queries in three classes.
+-- The demo: sensors in a forest, 21 queries in three classes.
 
 CREATE CLASS critical WITH (priority = 6);
 CREATE CLASS dashboard WITH (priority = 3);
@@ -14,10 +14,10 @@ CREATE STREAM weather (
   WATERMARK FOR ts AS ts - INTERVAL 1 SECOND
 ) USING parquet OPTIONS (path '{folder}/weather');
 
--- A simulation of how a fire spreads: far too costly for every reading in a burst.
+-- Simulates how a fire spreads: too costly for every reading of a burst.
 CREATE FUNCTION spread(temperature INT, humidity INT, scenario DOUBLE) RETURNS DOUBLE
 AS 'headgate.feeder.forest:spread';
--- A function with a fault, as users write them.
+-- A user function with a bug.
 CREATE FUNCTION fahrenheit(temperature INT) RETURNS DOUBLE AS 'headgate.feeder.forest:fragile';
 
 CREATE QUERY fire CLASS critical AS

@@ -1,20 +1,25 @@
-"""Which failures are the user's to mend: their message is shown as it is, and the exit code is 1."""
+"""Tells errors in the user's input, which are shown as one line with exit code 1, from other errors."""
 
 from __future__ import annotations
 
 
 class InputError(ValueError):
-    """The user gave something wrong on the command line or in a file; the message says what to do."""
+    """The command line or a file is wrong; the message says what to do."""
+
+
+def reason(error: OSError) -> str:
+    """What the operating system reports, without the path."""
+    return (error.strerror or str(error)).lower()
 
 
 def is_users_fault(error: BaseException) -> bool:
-    """Whether the error tells of the user's input rather than of a fault of ours."""
+    """Whether the error is caused by the user's input rather than by a bug in Headgate."""
     from headgate.scheduling.errors import SchedulingError
     from headgate.sql.errors import SqlError
 
     if isinstance(error, InputError | SqlError | SchedulingError):
         return True
-    # These import Spark, which takes a while: asked only when something that could be theirs was raised.
+    # These modules import Spark, which is slow: they are imported only for errors that Headgate raised.
     if not type(error).__module__.startswith("headgate."):
         return False
     from headgate.spark.checkpoint import CheckpointError

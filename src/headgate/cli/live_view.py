@@ -1,4 +1,4 @@
-"""The one-screen view of a running engine, and the plain lines that stand in for it where there is no terminal."""
+"""The screen of a running engine, and the plain lines printed instead if there is no terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 
 
 def screen(metrics: Mapping[str, Any], rows: int) -> Group:
-    """All queries by falling priority of their class, as many as fit into `rows` lines, and the totals."""
+    """The totals, and the queries by descending priority of their class, as many as fit into `rows` lines."""
     table = Table(expand=True, pad_edge=False, box=None, header_style="bold")
     table.add_column("class")
     table.add_column("query", ratio=2)
@@ -43,12 +43,14 @@ def screen(metrics: Mapping[str, Any], rows: int) -> Group:
 def line(metrics: Mapping[str, Any]) -> str:
     """The state in one line: totals, then each class."""
     classes = sorted(metrics["classes"].items(), key=lambda item: -item[1]["priority"])
-    told = [f"{name} p50 {duration(c['latency']['p50'])} p99 {duration(c['latency']['p99'])}" for name, c in classes]
-    return " · ".join([_head(metrics), *told])
+    classes_text = [
+        f"{name} p50 {duration(c['latency']['p50'])} p99 {duration(c['latency']['p99'])}" for name, c in classes
+    ]
+    return " · ".join([_head(metrics), *classes_text])
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people read them.
+    """A duration as text.
 
     >>> duration(0.0123), duration(2.5), duration(0)
     ('12 ms', '2.5 s', '–')
@@ -61,7 +63,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes as people read them.
+    """A number of bytes as text.
 
     >>> size(0), size(2048), size(3 << 20)
     ('–', '2 KiB', '3 MiB')
@@ -76,14 +78,14 @@ def size(count: float) -> str:
 
 
 def _head(metrics: Mapping[str, Any]) -> str:
-    held = metrics.get("memory", {})
+    memory = metrics.get("memory", {})
     parts = [
         f"policy {metrics['policy']}",
         f"epoch {metrics['epochs']:,} ({metrics['epochs_per_second']:.1f}/s)",
-        f"waiting {metrics['waiting']:,} rows, {size(held.get('bytes', 0))}",
+        f"waiting {metrics['waiting']:,} rows, {size(memory.get('bytes', 0))}",
     ]
-    if held.get("spilled_bytes"):
-        parts.append(f"spilled {size(held['spilled_bytes'])}")
+    if memory.get("spilled_bytes"):
+        parts.append(f"spilled {size(memory['spilled_bytes'])}")
     dead = sum(metrics["dead_letters"].values())
     if dead:
         parts.append(f"malformed {dead:,}")

@@ -1,6 +1,6 @@
-"""The entry of the `headgate` command: its subcommands, and what each kind of failure looks like to a user.
+"""The entry point of the `headgate` command: its subcommands, and how failures are reported.
 
-Exit codes: 0 done; 1 the user's input is wrong (one line on standard error); 2 wrong usage; 3 it broke.
+Exit codes: 0 success; 1 error in the user's input (one line on standard error); 2 wrong usage; 3 internal error.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ app.command()(reproduce.reproduce)
 app.command()(simulate.simulate)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"headgate {version('headgate')}")
         raise typer.Exit()
 
 
 @app.callback()
 def _common(
-    debug: Annotated[bool, typer.Option("--debug", help="On failure, show the Python traceback.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the Python traceback of a failure.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Read by `run` itself, which must know --debug before any command has run."""
+    """Options of all commands. `run` reads --debug itself, since it must be known before a command starts."""
 
 
 def run(arguments: list[str] | None = None) -> None:
@@ -62,8 +62,8 @@ def run(arguments: list[str] | None = None) -> None:
         if fault:
             print(line, file=sys.stderr)
         else:
-            hint = "" if "--debug" in arguments else " (headgate --debug … shows where)"
-            print(f"headgate: it broke: {type(error).__name__}: {line}{hint}", file=sys.stderr)
+            hint = "" if "--debug" in arguments else " (headgate --debug … shows the traceback)"
+            print(f"headgate: internal error: {type(error).__name__}: {line}{hint}", file=sys.stderr)
         sys.exit(1 if fault else 3)
 
 

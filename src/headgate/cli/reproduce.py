@@ -1,8 +1,7 @@
-"""`headgate reproduce`: reruns the papers' experiments and shows each claim beside what was measured."""
+"""`headgate reproduce`: runs the experiments of the papers and compares them with the published figures."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -14,17 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headgate.cli import output
 from headgate.cli.failures import InputError
+from headgate.cli.output import check_writable, figure, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-WIDTH = 150
-
 
 @dataclass(frozen=True)
 class Finding:
-    """What came of one experiment: its outcome as JSON, or why it broke, and how long it took (s)."""
+    """The result of one experiment: its outcome as JSON or the reason of its failure, and its duration (s)."""
 
     name: str
     seconds: float
@@ -33,14 +32,14 @@ class Finding:
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(help="Which to rerun.", metavar="NAME…")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Rerun every one.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="Name them and stop.")] = False,
-    json_: Annotated[Path | None, typer.Option("--json", help="Also write the outcomes here.", metavar="FILE")] = None,
-    plots: Annotated[Path | None, typer.Option("--plots", help="Also draw the figures here.", metavar="DIR")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Where the random numbers start.", min=0)] = 1,
+    names: Annotated[list[str] | None, typer.Argument(help="The experiments to run.", metavar="NAME…")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Run all.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    json_: Annotated[Path | None, typer.Option("--json", help="Write the outcomes to a file.", metavar="FILE")] = None,
+    plots: Annotated[Path | None, typer.Option("--plots", help="Plot the figures here.", metavar="DIR")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random numbers.", min=0)] = 1,
 ) -> None:
-    """Rerun a paper's experiment and compare with what the paper reports."""
+    """Run experiments of the papers and compare with the published figures."""
     from headgate import papers
 
     if list_:
@@ -54,28 +53,25 @@ def reproduce(
         raise InputError(str(error)) from error
     if not chosen:
         raise typer.BadParameter("give a name, --all or --list", param_hint="NAME")
-    _prepare(json_, plots)
-    from rich.console import Console
-
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
-    findings = _rerun(chosen, seed, plots, console)
+    check_writable(json_)
+    check_writable(plots, lambda folder: folder.mkdir(parents=True, exist_ok=True))
+    console = output.console()
+    findings = _run_all(chosen, seed, plots, console)
     done = [finding.outcome for finding in findings if finding.outcome is not None]
     if done:
         _show(console, done)
     if json_ is not None:
-        json_.write_text(json.dumps(done, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        console.print(f"outcomes in {json_}", highlight=False)
+        write_json(json_, done)
+        console.print(f"outcomes written to {json_}", highlight=False)
     if plots is not None:
-        console.print(f"figures in {plots}", highlight=False)
-    broken = [f"{finding.name}: {finding.failure}" for finding in findings if finding.failure]
-    if broken:
-        raise RuntimeError("; ".join(broken))
+        console.print(f"figures written to {plots}", highlight=False)
+    failures = [f"{finding.name}: {finding.failure}" for finding in findings if finding.failure]
+    if failures:
+        raise RuntimeError("; ".join(failures))
 
 
-def rerun(name: str, seed: int, plots: Path | None) -> Finding:
-    """Reruns one experiment in this process; a failure is told, so that the others go on."""
+def run_one(name: str, seed: int, plots: Path | None) -> Finding:
+    """Runs one experiment in this process; a failure is returned, so that the others continue."""
     from headgate import papers
     from headgate.papers.plots import draw
 
@@ -89,31 +85,19 @@ def rerun(name: str, seed: int, plots: Path | None) -> Finding:
         return Finding(name, monotonic() - start, failure=f"{type(error).__name__}: {error}")
 
 
-def _prepare(json_: Path | None, plots: Path | None) -> None:
-    """Refuses a place that cannot be written before minutes of work, not after."""
-    for path, make in ((json_, Path.touch), (plots, lambda p: p.mkdir(parents=True, exist_ok=True))):
-        if path is None:
-            continue
-        try:
-            make(path)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise InputError(f"{path}: {reason}; give a path that can be written") from error
-
-
-def _rerun(names: Sequence[str], seed: int, plots: Path | None, console: Console) -> list[Finding]:
-    """Reruns the experiments side by side, one process a core, with a progress bar."""
+def _run_all(names: Sequence[str], seed: int, plots: Path | None, console: Console) -> list[Finding]:
+    """Runs the experiments in parallel, one process per core, with a progress bar."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     found: dict[str, Finding] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("rerunning", total=len(names))
+        task = progress.add_task("running", total=len(names))
         for finding in _findings(names, seed, plots):
             found[finding.name] = finding
             progress.advance(task)
             left = [name for name in names if name not in found]
-            progress.update(task, description=f"rerunning {', '.join(left[:2])}" if left else "done")
+            progress.update(task, description=f"running {', '.join(left[:2])}" if left else "done")
             progress.console.print(_line(finding), highlight=False)
     return [found[name] for name in names]
 
@@ -122,24 +106,24 @@ def _findings(names: Sequence[str], seed: int, plots: Path | None) -> Iterator[F
     workers = min(len(names), os.cpu_count() or 1)
     if workers == 1:
         for name in names:
-            yield rerun(name, seed, plots)
+            yield run_one(name, seed, plots)
         return
-    # Fresh processes: a fork would copy the locks of whatever threads this one has.
+    # Spawned processes: a fork would copy locks held by other threads.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        futures: list[Future[Finding]] = [pool.submit(rerun, name, seed, plots) for name in names]
+        futures: list[Future[Finding]] = [pool.submit(run_one, name, seed, plots) for name in names]
         for future in as_completed(futures):
             yield future.result()
 
 
 def _line(finding: Finding) -> str:
     if finding.outcome is None:
-        return f"[red]✗[/red] {finding.name}: broke after {finding.seconds:.1f} s"
-    mark, word = ("[green]✓[/green]", "holds") if finding.outcome["holds"] else ("[red]✗[/red]", "does not hold")
-    return f"{mark} {finding.name}: {word} ({finding.seconds:.1f} s)"
+        return f"[red]✗[/red] {finding.name}: failed after {finding.seconds:.1f} s"
+    symbol, verdict = ("[green]✓[/green]", "holds") if finding.outcome["holds"] else ("[red]✗[/red]", "does not hold")
+    return f"{symbol} {finding.name}: {verdict} ({finding.seconds:.1f} s)"
 
 
 def _show(console: Console, outcomes: Sequence[Mapping[str, Any]]) -> None:
-    """One table: every claim, its figures in the paper and here, and whether it holds."""
+    """Prints one table: every claim, its figures in the paper and as measured, and whether it holds."""
     from rich.table import Table
 
     table = Table(show_lines=True)
@@ -154,15 +138,15 @@ def _show(console: Console, outcomes: Sequence[Mapping[str, Any]]) -> None:
         table.add_row(
             f"[bold]{outcome['name']}[/bold] ({outcome['source']})\n{outcome['claim']}",
             "\n".join(keys),
-            "\n".join(_figure(paper.get(key)) for key in keys),
-            "\n".join(_figure(measured.get(key)) for key in keys),
+            "\n".join(figure(paper.get(key)) for key in keys),
+            "\n".join(figure(measured.get(key)) for key in keys),
             "[green]yes[/green]" if outcome["holds"] else "[red]no[/red]",
         )
     console.print(table)
 
 
 def _flat(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Figures of figures in one level: `{"delay": {"fifo": 1}}` becomes `{"delay, fifo": 1}`."""
+    """Nested figures as one level: `{"delay": {"fifo": 1}}` becomes `{"delay, fifo": 1}`."""
     flat: dict[str, Any] = {}
     for key, value in figures.items():
         if isinstance(value, Mapping):
@@ -170,15 +154,3 @@ def _flat(figures: Mapping[str, Any]) -> dict[str, Any]:
         else:
             flat[key] = value
     return flat
-
-
-def _figure(value: Any) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
-    if isinstance(value, list | tuple):
-        return " ".join(_figure(part) for part in value)
-    return str(value)

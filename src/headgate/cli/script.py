@@ -1,4 +1,4 @@
-"""Reads a script of SQL statements into a catalog, for every command that takes one."""
+"""Reads a script of SQL statements into a catalog."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headgate.cli.failures import InputError
+from headgate.cli.failures import InputError, reason
 
 if TYPE_CHECKING:
     from headgate.sql import Catalog
 
 
 def read(script: Path) -> str:
-    """The text of a script; InputError if it cannot be read. Python functions beside it can be imported from now on."""
+    """The text of a script; raises InputError if it cannot be read. Makes modules in its folder importable."""
     _importable(script.absolute().parent)
     try:
         return script.read_text(encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{script}: {(error.strerror or str(error)).lower()}; give the path of a .sql file") from error
+        raise InputError(f"{script}: {reason(error)}; give the path of a .sql file") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{script}: byte {error.start} is not UTF-8; save the script as UTF-8") from error
 
 
 def load(script: Path) -> Catalog:
-    """What a script declares. Raises SqlError at its first problem."""
+    """The catalog of a script's declarations. Raises SqlError at the first error."""
     from headgate.spark.analysis import type_of
     from headgate.sql import Catalog
 
@@ -35,7 +35,7 @@ def load(script: Path) -> Catalog:
 
 
 def _importable(folder: Path) -> None:
-    """Lets CREATE FUNCTION name a module in this folder, here and in Spark's workers, which inherit the environment."""
+    """Makes modules in a folder importable for CREATE FUNCTION, here and in Spark's workers (by the environment)."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
         known = os.environ.get("PYTHONPATH", "")

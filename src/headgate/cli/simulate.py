@@ -1,4 +1,4 @@
-"""`headgate simulate`: what if: a script's queries in virtual time, at given rates, under several policies."""
+"""`headgate simulate`: runs a script's queries in virtual time, at given rates, under several policies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headgate.cli.failures import InputError
+from headgate.cli import output
+from headgate.cli.failures import InputError, reason
+from headgate.cli.output import check_writable, write_json
 from headgate.cli.script import load
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from headgate.simulation import Arrivals, SimulationResult
     from headgate.simulation.whatif import Scenario
 
-# More rows take too long to wait for: about as many as are simulated under one policy in ten seconds.
+# By default at most this number of rows: about ten seconds of simulation per policy.
 MANY_ROWS = 200_000
 SECONDS = 10.0
 SWITCH = 50e-6
@@ -28,37 +30,35 @@ POLICIES = "cqc,hr,fifo,rr"
 
 
 def simulate(
-    script: Annotated[Path, typer.Argument(help="A file of SQL statements.", metavar="SCRIPT")],
+    script: Annotated[Path, typer.Argument(help="A file with SQL statements.", metavar="SCRIPT")],
     rates: Annotated[
         str, typer.Option("--rates", help="Rows per second of each stream.", metavar="STREAM=RATE,…")
     ] = "",
     trace: Annotated[
         Path | None,
-        typer.Option("--trace", help="Recorded arrivals: CSV with the columns stream and time (s).", metavar="FILE"),
+        typer.Option("--trace", help="Recorded arrivals: a CSV file with columns stream and time (s).", metavar="FILE"),
     ] = None,
-    policies: Annotated[str, typer.Option("--policies", help="Which to compare.", metavar="POLICY,…")] = POLICIES,
+    policies: Annotated[str, typer.Option("--policies", help="Policies to compare.", metavar="POLICY,…")] = POLICIES,
     costs: Annotated[
         Path | None,
         typer.Option(
             "--costs",
-            help="JSON of seconds and results per row by operator or kind, or what Engine.metrics() gives; "
+            help="Cost (s) and selectivity by operator or kind, as JSON, or the output of Engine.metrics(); "
             "default: the defaults of each kind.",
             metavar="FILE",
         ),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option("--seconds", help="How long rows come in; default: 10, less if they are many.")
+        float | None, typer.Option("--seconds", help="How long rows arrive; default: 10, less at high rates.")
     ] = None,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="How many units run at once.")] = 1,
-    switch: Annotated[
-        float, typer.Option("--switch", min=0.0, help="Seconds that a grant takes on top of its rows.")
-    ] = SWITCH,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Where the random numbers start.")] = 1,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="Number of units that run in parallel.")] = 1,
+    switch: Annotated[float, typer.Option("--switch", min=0.0, help="Overhead of a grant in seconds.")] = SWITCH,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random numbers.")] = 1,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Also draw latency and memory here.", metavar="FILE.png")
+        Path | None, typer.Option("--plot", help="Plot latency and memory into a file.", metavar="FILE.png")
     ] = None,
     json_: Annotated[
-        Path | None, typer.Option("--json", help="Also write the predictions here.", metavar="FILE")
+        Path | None, typer.Option("--json", help="Write the predictions to a file.", metavar="FILE")
     ] = None,
 ) -> None:
     """Predict latency by class, memory and throughput of a script's queries under several policies."""
@@ -69,7 +69,8 @@ def simulate(
     chosen = split_policies(policies)
     for text in chosen:
         policy(text)
-    _can_write(plot, json_)
+    check_writable(plot)
+    check_writable(json_)
     figures = read_costs(_json(costs), str(costs)) if costs is not None else {}
     arrivals, flow = _arrivals(rates, trace, seconds)
     found = scenario(_graph(script), arrivals, figures)
@@ -86,19 +87,19 @@ def simulate(
             resolution=max(flow / 200, 1e-6),
             seed=seed,
         )
-    _show(found, results, flow, threads, figured=bool(figures))
+    _show(found, results, flow, threads, known_costs=bool(figures))
     if json_ is not None:
-        json_.write_text(json.dumps(predictions(results, flow, threads), indent=2) + "\n", encoding="utf-8")
-        typer.echo(f"predictions in {json_}")
+        write_json(json_, predictions(results, flow, threads))
+        typer.echo(f"predictions written to {json_}")
     if plot is not None:
         from headgate.cli.simulate_plot import draw
 
         draw(results, plot)
-        typer.echo(f"figure in {plot}")
+        typer.echo(f"figure written to {plot}")
 
 
 def split_policies(text: str) -> list[str]:
-    """Policies between commas; a part like `k=1ms` still belongs to the policy before it.
+    """Splits a list of policies at commas; a part like `k=1ms` belongs to the policy before it.
 
     >>> split_policies("cqc:inner=hr,k=1ms,fifo")
     ['cqc:inner=hr,k=1ms', 'fifo']
@@ -111,7 +112,7 @@ def split_policies(text: str) -> list[str]:
         elif name:
             found.append(name)
     if not found:
-        raise InputError("--policies: none is named; write for example --policies cqc,fifo")
+        raise InputError("--policies: no policy given; write for example --policies cqc,fifo")
     return list(dict.fromkeys(found))
 
 
@@ -125,11 +126,11 @@ def parse_rates(text: str) -> dict[str, float]:
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         stream, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not stream:
-            raise InputError(f"--rates: '{part}' is no rate; write stream=rows per second, for example sensors=1500")
+            raise InputError(f"--rates: '{part}' is not a rate; write stream=rows per second, for example sensors=1500")
         try:
             rate = float(value)
         except ValueError:
-            raise InputError(f"--rates: '{value}' of stream {stream} is no number of rows per second") from None
+            raise InputError(f"--rates: '{value}' of stream {stream} is not a number of rows per second") from None
         if not rate > 0 or math.isinf(rate):
             raise InputError(f"--rates: stream {stream} has rate {value}; give rows per second above zero")
         if stream in found:
@@ -139,7 +140,7 @@ def parse_rates(text: str) -> dict[str, float]:
 
 
 def _arrivals(rates: str, trace: Path | None, seconds: float | None) -> tuple[Mapping[str, Arrivals], float]:
-    """How rows arrive on each stream, and for how long (s)."""
+    """The arrival process of each stream, and for how long rows arrive (s)."""
     from headgate.simulation import Poisson, RecordedArrivals
     from headgate.simulation.trace import read_trace
 
@@ -164,7 +165,7 @@ def _graph(script: Path) -> Any:
     for query in catalog.queries.values():
         graph.add(query)
     if not graph.queries:
-        raise InputError(f"{script}: there is no query in it; add CREATE QUERY name AS SELECT …")
+        raise InputError(f"{script}: the script has no query; add CREATE QUERY name AS SELECT …")
     return graph
 
 
@@ -172,27 +173,15 @@ def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}; give a JSON file of costs") from error
+        raise InputError(f"{path}: {reason(error)}; give a JSON file of costs") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from error
     except json.JSONDecodeError as error:
         raise InputError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg.lower()}") from error
 
 
-def _can_write(*paths: Path | None) -> None:
-    """Refuses a place that cannot be written before the work, not after."""
-    for path in paths:
-        if path is None:
-            continue
-        try:
-            path.touch()
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise InputError(f"{path}: {reason}; give a path that can be written") from error
-
-
 def predictions(results: Mapping[str, SimulationResult], flow: float, threads: int) -> list[dict[str, Any]]:
-    """Plain figures: one object a policy. A class without results has null latencies."""
+    """The predictions for JSON, one object per policy. A class without results has null latencies."""
 
     def plain(value: float) -> float | None:
         return None if math.isnan(value) else value
@@ -221,40 +210,36 @@ def predictions(results: Mapping[str, SimulationResult], flow: float, threads: i
 
 
 def _show(
-    found: Scenario, results: Mapping[str, SimulationResult], flow: float, threads: int, *, figured: bool
+    found: Scenario, results: Mapping[str, SimulationResult], flow: float, threads: int, *, known_costs: bool
 ) -> None:
-    from rich.console import Console
-
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=150)
+    console = output.console()
     topology = found.topology
     counts = {"queries": topology.queries, "operators": topology.operators, "streams": topology.streams}
     parts = ", ".join(f"{word}: {len(things)}" for word, things in counts.items())
-    whence = "as given" if figured else "the defaults of each kind (give --costs)"
-    console.print(f"{parts}; rows come in for {flow:.3g} s; costs are {whence}", highlight=False)
-    told = predictions(results, flow, threads)
-    console.print(_table(told))
-    for row in told:
+    costs = "given" if known_costs else "defaults of each kind (set them with --costs)"
+    console.print(f"{parts}; rows arrive for {flow:.3g} s; costs: {costs}", highlight=False)
+    predicted = predictions(results, flow, threads)
+    console.print(_table(predicted))
+    for row in predicted:
         if row["load"] > 1:
             console.print(
-                f"{row['policy']} is overloaded: its work needs {row['load']:.0%} of the time there is; "
-                "the longer rows come, the longer they wait",
+                f"{row['policy']} is overloaded: the load is {row['load']:.0%} of capacity; "
+                "latency grows as long as rows arrive",
                 highlight=False,
             )
 
 
-def _table(told: list[dict[str, Any]]) -> Table:
+def _table(predicted: list[dict[str, Any]]) -> Table:
     from rich.table import Table
 
     table = Table()
     table.add_column("policy")
-    for cls in told[0]["classes"]:
+    for cls in predicted[0]["classes"]:
         table.add_column(f"{cls}: mean", justify="right")
         table.add_column("p99", justify="right")
     for heading in ("results/s", "memory: mean", "peak", "load"):
         table.add_column(heading, justify="right")
-    for row in told:
+    for row in predicted:
         cells = [row["policy"]]
         for latency in row["classes"].values():
             cells += [duration(latency["mean"]), duration(latency["p99"])]
@@ -265,13 +250,13 @@ def _table(told: list[dict[str, Any]]) -> Table:
 
 
 def _scaled(units: tuple[tuple[float, str], ...]) -> Callable[[float | None], str]:
-    def told(value: float | None) -> str:
+    def text(value: float | None) -> str:
         if value is None:
             return "–"
         factor, unit = next((entry for entry in units if value >= entry[0]), units[-1])
         return f"{value / factor:.3g} {unit}"
 
-    return told
+    return text
 
 
 duration = _scaled(((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")))

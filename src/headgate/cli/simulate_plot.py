@@ -1,4 +1,4 @@
-"""Draws what `headgate simulate` predicts: latency by class, and memory over time, a colour a policy."""
+"""Plots the predictions of `headgate simulate`: latency by class and memory over time, one colour per policy."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
     from headgate.simulation import SimulationResult
 
-# Beyond this ratio of peaks the smaller curves would lie on the axis: a log scale shows them all.
-APART = 20.0
+# Above this ratio of the peaks a log scale is used: on a linear one the smaller curves would lie on the axis.
+LOG_RATIO = 20.0
 # Distinguishable by colour-blind readers (Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A800")
 
 
 def draw(results: Mapping[str, SimulationResult], path: Path) -> None:
-    """Writes the figure; the file's ending says in which format."""
-    # The object interface and not pyplot: no display, no global state.
+    """Writes the figure; the extension of the file determines the format."""
+    # The object interface instead of pyplot needs no display and has no global state.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -45,8 +45,8 @@ def _latency(axes: Axes, results: Mapping[str, SimulationResult]) -> None:
         means = [latency.mean * 1000 for latency in latencies]
         colour = COLOURS[number % len(COLOURS)]
         axes.bar(places, means, width * 0.9, color=colour, label=text)
-        late = [latency.percentile(99) * 1000 for latency in latencies]
-        axes.plot(places, late, linestyle="none", marker="_", markersize=12, markeredgewidth=2, color=colour)
+        p99 = [latency.percentile(99) * 1000 for latency in latencies]
+        axes.plot(places, p99, linestyle="none", marker="_", markersize=12, markeredgewidth=2, color=colour)
     axes.set_yscale("log")
     some = next(iter(results.values()))
     empty = {cls: "" if some.latency(cls=cls).count else "\n(no result)" for cls in classes}
@@ -60,19 +60,19 @@ def _latency(axes: Axes, results: Mapping[str, SimulationResult]) -> None:
 
 def _memory(axes: Axes, results: Mapping[str, SimulationResult]) -> None:
     curves = {text: result.queue_series() for text, result in results.items()}
-    peaks = [float(held.max()) for _, _, held in curves.values()]
-    apart = max(peaks) > APART * min(peaks)
-    # A log axis has no zero: an empty queue is drawn as a byte.
-    floor = 1e-3 if apart else 0.0
-    for number, (text, (times, _, held)) in enumerate(curves.items()):
+    peaks = [float(size.max()) for _, _, size in curves.values()]
+    log = max(peaks) > LOG_RATIO * min(peaks)
+    # A log axis has no zero: an empty queue is drawn as one byte.
+    floor = 1e-3 if log else 0.0
+    for number, (text, (times, _, size)) in enumerate(curves.items()):
         colour = COLOURS[number % len(COLOURS)]
-        axes.plot(times, (held / 1000).clip(min=floor), color=colour, linewidth=1.2, label=text)
-    if apart:
+        axes.plot(times, (size / 1000).clip(min=floor), color=colour, linewidth=1.2, label=text)
+    if log:
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)
     axes.set_xlabel("time (s)")
     axes.set_ylabel("memory of the queues (kB)")
-    axes.set_title("Rows that wait", fontsize="medium")
+    axes.set_title("Memory of queued rows", fontsize="medium")
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
