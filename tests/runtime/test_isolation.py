@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 
 import pyarrow as pa
 import pytest
 
 from headgate.runtime import Limits, Network
 from tests.runtime.plans import CRITICAL, above, columns, failing, graph, per_window, query, rows, source, table
+from tests.waiting import LIMIT, wait_until
 
 CALLS = [0]
 
@@ -82,31 +82,36 @@ def test_a_query_that_failed_may_be_added_again() -> None:
     assert not network.failures
 
 
-def sleepy(values: pa.Array) -> pa.Array:
-    time.sleep(0.6)
+released = threading.Event()
+
+
+def endless(values: pa.Array) -> pa.Array:
+    assert released.wait(LIMIT)
     return values
 
 
 def test_a_function_that_runs_on_is_reported_and_replaced(caplog: pytest.LogCaptureFixture) -> None:
     s = source()
     shared = graph(
-        query("slow", failing(s, place(sleepy))),
-        query("slower", failing(above(s, -1), place(sleepy))),
+        query("slow", failing(s, place(endless))),
+        query("slower", failing(above(s, -1), place(endless))),
         query("quick", columns(above(s, 50), 2)),
     )
     # Two threads, both soon inside a slow function: only a third one can run the quick query.
     network = Network(shared, "ots", threads=2, limits=Limits(stuck=0.1))
     network.push("s", rows(10))
+    released.clear()
     with caplog.at_level(logging.WARNING, "headgate.runtime"):
         runner = threading.Thread(target=network.run)
         runner.start()
-        time.sleep(0.35)
-        figures = network.metrics()
-        runner.join()
-    assert any(running["stuck"] for running in figures["running"])
+        try:
+            wait_until(lambda: network.metrics()["queries"]["quick"]["rows"] > 0)
+            wait_until(lambda: any(running["stuck"] for running in network.metrics()["running"]))
+        finally:
+            released.set()
+            runner.join()
     assert any("slow" in record.getMessage() and "is not done" in record.getMessage() for record in caplog.records)
-    assert figures["queries"]["quick"]["rows"] > 0
-    assert max(unit["slowest"] for unit in network.metrics()["units"]) > 0.5
+    assert max(unit["slowest"] for unit in network.metrics()["units"]) > 0.1
     network.close()
 
 

@@ -6,40 +6,11 @@ import pyarrow as pa
 import pytest
 
 from headgate.operators.batch import Batch
-from headgate.operators.runner import Runner
 from headgate.operators.stateless import Stateless
 from headgate.runtime import Network
-from headgate.scheduling import policies
-from tests.runtime.plans import CRITICAL, above, both, columns, graph, query, rows, source, table
-
-POLICIES = sorted({cls.name for cls in policies().values()} - {"mss", "tuple-greedy"})
-
-
-def small() -> tuple[object, ...]:
-    s, t = source("s"), source("t")
-    shared = above(s, 30)
-    return (
-        query("all", s),
-        query("high", columns(above(shared, 60), 1, 2), CRITICAL),
-        query("some", columns(shared, 2)),
-        query("both", both(columns(shared, 1, 2), columns(above(t, 50), 1, 2))),
-    )
-
-
-def batches() -> list[tuple[str, pa.RecordBatch]]:
-    return [(name, rows(200, seed, seed * 20.0)) for seed in range(6) for name in ("s", "t")]
-
-
-def expected() -> dict[str, list[tuple[object, ...]]]:
-    runner = Runner(graph(*small()))
-    for stream, batch in batches():
-        runner.push(stream, batch)
-    runner.finish()
-    return {q.name: table(runner.results(q.name).to_batches()) for q in small()}
-
-
-def results(network: Network) -> dict[str, list[tuple[object, ...]]]:
-    return {name: table([r.rows for r in network.take(name)]) for name in network.queries}
+from tests.runtime.plans import above, both, columns, graph, query, rows, source
+from tests.runtime.small_network import batches, expected, results, small
+from tests.runtime.ways import POLICIES
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -5,37 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from headgate.graph.queries import Query
-from headgate.operators.runner import Runner
 from headgate.runtime import Folder, Limits, Network
-from tests.runtime.plans import CRITICAL, above, both, columns, graph, per_window, query, rows, source, table
+from tests.runtime.plans import above, columns, graph, per_window, query, rows, source, table
+from tests.runtime.small_network import batches, expected, small
 from tests.runtime.ways import POLICIES
-
-
-def small() -> tuple[Query, ...]:
-    s, t = source("s", 2_000_000), source("t")
-    shared = above(s, 30)
-    return (
-        query("all", s),
-        query("high", columns(above(shared, 60), 1, 2), CRITICAL),
-        query("windows", per_window(shared)),
-        query("both", per_window(both(shared, above(t, 50)))),
-    )
-
-
-def batches() -> list[tuple[str, pa.RecordBatch]]:
-    return [(name, rows(200, seed, seed * 20.0)) for seed in range(5) for name in ("s", "t")]
-
-
-def expected() -> dict[str, list[tuple[object, ...]]]:
-    runner = Runner(graph(*small()))
-    for stream, batch in batches():
-        runner.push(stream, batch)
-    runner.finish()
-    return {q.name: table(runner.results(q.name).to_batches()) for q in small()}
 
 
 def again(network: Network, store: Folder, policy: str) -> Network:

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from headgate.graph.queries import Query
-from headgate.operators.runner import Runner
 from headgate.runtime import Network
-from tests.runtime.plans import CRITICAL, above, both, columns, failing, graph, per_window, query, rows, source, table
+from tests.runtime.plans import above, both, columns, failing, graph, query, rows, source
+from tests.runtime.small_network import batches, expected, results, small
 from tests.runtime.ways import MODES, POLICIES
+from tests.waiting import LIMIT, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -25,33 +25,6 @@ def _often() -> Iterator[None]:
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
-
-
-def small() -> tuple[Query, ...]:
-    s, t = source("s", 2_000_000), source("t")
-    shared = above(s, 30)
-    return (
-        query("all", s),
-        query("high", columns(above(shared, 60), 1, 2), CRITICAL),
-        query("windows", per_window(shared)),
-        query("both", per_window(both(shared, above(t, 50)))),
-    )
-
-
-def batches() -> list[tuple[str, pa.RecordBatch]]:
-    return [(name, rows(150, seed, seed * 15.0)) for seed in range(6) for name in ("s", "t")]
-
-
-def expected() -> dict[str, list[tuple[object, ...]]]:
-    runner = Runner(graph(*small()))
-    for stream, batch in batches():
-        runner.push(stream, batch)
-    runner.finish()
-    return {q.name: table(runner.results(q.name).to_batches()) for q in small()}
-
-
-def results(network: Network) -> dict[str, list[tuple[object, ...]]]:
-    return {name: table([r.rows for r in network.take(name)]) for name in network.queries}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -128,12 +101,15 @@ def test_rows_come_from_several_threads() -> None:
     network.close()
 
 
+released = threading.Event()
+
+
 def slow(values: pa.Array) -> pa.Array:
-    time.sleep(0.5)
+    assert released.wait(LIMIT)
     return values
 
 
-def test_a_slow_function_stalls_nobody_else() -> None:
+def test_a_slow_function_stalls_no_other_query() -> None:
     s = source()
     place = f"{slow.__module__}:slow"
     network = Network(
@@ -144,12 +120,13 @@ def test_a_slow_function_stalls_nobody_else() -> None:
     )
     network.push("s", rows(10))
     runner = threading.Thread(target=network.run)
-    began = time.perf_counter()
+    released.clear()
     runner.start()
-    while not network.metrics()["queries"]["quick"]["rows"]:
-        time.sleep(0.005)
-    quick = time.perf_counter() - began
-    runner.join()
-    assert quick < 0.3
+    try:
+        wait_until(lambda: network.metrics()["queries"]["quick"]["rows"] > 0)
+        assert not network.metrics()["queries"]["slow"]["rows"]
+    finally:
+        released.set()
+        runner.join()
     assert sum(r.rows.num_rows for r in network.take("slow")) == 10
     network.close()
