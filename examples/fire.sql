@@ -1,4 +1,4 @@
--- A sensor network: alerts that must fire now, a dashboard that may lag, a report nobody waits for.
+-- A sensor network: alerts that must fire immediately, a dashboard that may lag, and a report that is not urgent.
 CREATE CLASS critical WITH (priority = 6);
 CREATE CLASS report WITH (priority = 1);
 
