@@ -11,7 +11,7 @@ import pytest
 
 import headgate as hg
 from headgate.graph.queries import Sink
-from headgate.spark.needs import needs
+from headgate.spark.required_columns import required_columns
 from tests.arriving import arrive_json
 from tests.waiting import wait_until
 
@@ -66,7 +66,7 @@ def _found(root: Path, name: str) -> Counter[str]:
 def test_only_the_queries_that_use_it_fail_and_stay_failed_after_a_restart(spark: Any, tmp_path: Path) -> None:
     _write(tmp_path, 0, bad=False)
     engine = _engine(spark, tmp_path)
-    wanted = needs(engine.queries.values())
+    wanted = required_columns(engine.queries.values())
     assert len(wanted["s"].foreign) == 2, "the test is about expressions that Catalyst computes"
     engine.start()
     try:

@@ -15,10 +15,10 @@ from headgate.spark import worker
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.epochs import Epoch, Epochs
 from headgate.spark.lanes import _columns
-from headgate.spark.needs import needs
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
 from headgate.spark.publisher import Publisher
+from headgate.spark.required_columns import required_columns
 from headgate.sql import Catalog
 from tests.spark.inline import Frame, Spark, forget_networks, packed
 
@@ -137,7 +137,7 @@ def _life(root: Path, handler: Handler, done: int) -> int:
     catalog = Catalog()
     catalog.execute(SCRIPT.format(out=root / "out"))
     queries = tuple(dict(catalog.queries).values())
-    wanted = needs(queries)
+    wanted = required_columns(queries)
     packing = Packing({"s": _columns(catalog.streams["s"], wanted["s"])})
     checkpoint = Checkpoint(str(root / "ck"), fs.PyFileSystem(handler))
     plan = Plan(queries, "cqc", packings={"main@1": packing})

@@ -58,7 +58,7 @@ def explain(
 def text(found: Explanation) -> str:
     """The explanation for a terminal."""
     from headgate.cli.explanation import counted, listed
-    from headgate.cli.wording import duration
+    from headgate.graph.durations import short_duration
     from headgate.graph.types import sql_name
 
     shared = found.shared
@@ -70,10 +70,10 @@ def text(found: Explanation) -> str:
     ]
     for stream in found.streams:
         columns = ", ".join(f"{f.name} {sql_name(f.type)}" for f in stream.schema.fields)
-        mark = (
-            "" if stream.time is None else f", watermark {stream.schema[stream.time].name} - {duration(stream.delay)}"
-        )
-        lines.append(f"stream {stream.name} ({columns}){mark}")
+        watermark = ""
+        if stream.time is not None:
+            watermark = f", watermark {stream.schema[stream.time].name} - {short_duration(stream.delay)}"
+        lines.append(f"stream {stream.name} ({columns}){watermark}")
     for query in found.queries:
         columns = ", ".join(f"{f.name} {sql_name(f.type)}" for f in query.schema.fields)
         sinks = f" into {', '.join(s.format for s in query.sinks)}" if query.sinks else ""
@@ -85,7 +85,7 @@ def text(found: Explanation) -> str:
     lines += ["", "operators (cost and selectivity are expectations until they are measured)", ""]
     rows = [("", "what", "reads", "units", "µs/row", "out/in", "serves")]
     for step in found.steps:
-        mark = f"{len(step.queries)} queries: " if step.shared else ""
+        sharing = f"{len(step.queries)} queries: " if step.shared else ""
         rows.append(
             (
                 f"{step.number}{'*' if step.shared else ''}",
@@ -94,7 +94,7 @@ def text(found: Explanation) -> str:
                 " ".join(map(str, step.units)),
                 "" if step.seconds is None else f"{step.seconds * 1e6:.3g}",
                 "" if step.selectivity is None else f"{step.selectivity:.3g}",
-                mark + listed(step.queries),
+                sharing + listed(step.queries),
             )
         )
     lines += _table(rows, widest=72)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headgate.cli.wording import detail, duration
+from headgate.cli.wording import detail
+from headgate.graph.durations import short_duration
 from headgate.graph.operators import Operator, Source
 from headgate.graph.queries import Query, Stream
 from headgate.graph.shared import SharedGraph
@@ -77,7 +78,7 @@ class Explanation:
                     "name": s.name,
                     "columns": _columns(s.schema),
                     "time": None if s.time is None else s.schema[s.time].name,
-                    "delay": duration(s.delay) if s.time is not None else None,
+                    "delay": short_duration(s.delay) if s.time is not None else None,
                 }
                 for s in self.streams
             ],

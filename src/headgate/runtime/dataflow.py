@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
-from headgate.graph.operators import Operator
+from headgate.graph.operators import KINDS, Operator
 from headgate.graph.shared import SharedGraph
 from headgate.operators.batch import Batch
 from headgate.operators.contract import LiveOperator
@@ -22,7 +22,7 @@ from headgate.scheduling.graphs import topology_of
 WIDTH_ONE_IN = 21
 """One timed pass in this many also measures the width of the rows that operators emit."""
 
-_FRESH = frozenset({"select", "aggregate", "join", "distinct", "top", "expand", "lookup"})
+_FRESH = frozenset(kind for kind, operator in KINDS.items() if operator.makes_rows)
 """Kinds of operators whose results share no memory with their input."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headgate.graph.operators import KINDS
 from headgate.scheduling.errors import SchedulingError
 from headgate.scheduling.topology import Topology
 
@@ -23,14 +24,7 @@ class Expectation:
 
 # Seconds per row of vectorized operators, by order of magnitude; measurements soon replace them.
 DEFAULTS: Mapping[str, Expectation] = {
-    "select": Expectation(1e-7, 0.5),
-    "project": Expectation(1e-7, 1.0),
-    "aggregate": Expectation(4e-7, 0.1),
-    "join": Expectation(1e-6, 1.0),
-    "union": Expectation(2e-8, 1.0),
-    "distinct": Expectation(4e-7, 0.5),
-    "top": Expectation(4e-7, 0.1),
-    "split": Expectation(1e-7, 0.5),
+    **{kind: Expectation(operator.cost, operator.selectivity) for kind, operator in KINDS.items()},
     "udf": Expectation(1e-5, 1.0),
 }
 

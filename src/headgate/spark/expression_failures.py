@@ -14,9 +14,9 @@ from typing import Any
 from headgate.graph.queries import Query
 from headgate.spark.analysis import first_line
 from headgate.spark.packing import Packing
+from headgate.spark.required_columns import ForeignUse, foreign_uses
 from headgate.spark.spark_conditions import conjunction, of_stream
 from headgate.spark.task import ExpressionFailure
-from headgate.spark.uses import Use, uses
 
 _Key = tuple[str, str]
 
@@ -72,16 +72,16 @@ class CatalystColumns:
         return found
 
 
-def _by_key(packing: Packing, queries: tuple[Query, ...]) -> Mapping[_Key, list[Use]]:
+def _by_key(packing: Packing, queries: tuple[Query, ...]) -> Mapping[_Key, list[ForeignUse]]:
     """The uses of each computed column of a packing, by stream and name."""
-    found: dict[_Key, list[Use]] = {}
-    for use in uses(queries):
+    found: dict[_Key, list[ForeignUse]] = {}
+    for use in foreign_uses(queries):
         if packing.text(use.stream, use.foreign.key) is not None:
             found.setdefault((use.stream, use.foreign.key), []).append(use)
     return found
 
 
-def _wanted(frame: Any, packing: Packing, use: Use) -> str:
+def _wanted(frame: Any, packing: Packing, use: ForeignUse) -> str:
     return f"{of_stream(packing, use.stream)} AND {conjunction(use.guard, frame, packing, use.stream)}"
 
 

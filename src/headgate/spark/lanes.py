@@ -16,8 +16,8 @@ from headgate.graph.queries import Query, Stream
 from headgate.graph.types import Schema
 from headgate.spark.checkpoint import Checkpoint, CheckpointError
 from headgate.spark.lane import Lane
-from headgate.spark.needs import Needs, needs
 from headgate.spark.packing import Packing
+from headgate.spark.required_columns import RequiredColumns, required_columns
 from headgate.spark.sources import Rows, alike, open_streams
 
 _RETRIES = 5
@@ -35,7 +35,7 @@ class _Path:
 
     name: str
     streams: list[str]
-    carried: dict[str, Needs]
+    carried: dict[str, RequiredColumns]
     version: int = 0
     packing: Packing | None = None
     lane: Lane | None = None
@@ -82,10 +82,10 @@ class Lanes:
         runs: `apply` does."""
         with self._lock:
             self._streams.update(streams)
-            wanted = needs(queries)
+            wanted = required_columns(queries)
             self._assign([name for name in wanted if not self._lane_of(name)])
             for path in self._paths.values():
-                self._plan(path, {name: wanted.get(name, Needs()) for name in path.streams})
+                self._plan(path, {name: wanted.get(name, RequiredColumns()) for name in path.streams})
             return {path.key: path.packing for path in self._paths.values() if path.packing is not None}
 
     def start(self, *, once: bool) -> None:
@@ -187,15 +187,15 @@ class Lanes:
         noted = {path.name: path.streams for path in self._paths.values()}
         self._checkpoint.write("lanes.json", json.dumps(noted).encode())
 
-    def _plan(self, path: _Path, wanted: dict[str, Needs]) -> None:
+    def _plan(self, path: _Path, wanted: dict[str, RequiredColumns]) -> None:
         if path.packing is not None and all(path.carried[name].covers(wanted[name]) for name in path.streams):
             return
         for group in self._groups(path):
             # Streams that are read as one carry the same.
-            shared = Needs()
+            shared = RequiredColumns()
             for name in group:
-                for each in (path.carried.get(name, Needs()), wanted[name]):
-                    shared = Needs(shared.columns | each.columns, shared.foreign | each.foreign)
+                for each in (path.carried.get(name, RequiredColumns()), wanted[name]):
+                    shared = RequiredColumns(shared.columns | each.columns, shared.foreign | each.foreign)
             path.carried.update(dict.fromkeys(group, shared))
         path.version += 1
         flaws = {
@@ -252,7 +252,7 @@ class Lanes:
         )
 
 
-def _columns(stream: Stream, carried: Needs) -> list[tuple[str, pa.DataType, str | None]]:
+def _columns(stream: Stream, carried: RequiredColumns) -> list[tuple[str, pa.DataType, str | None]]:
     """The declared columns of a stream; those that nobody reads stay behind."""
     schema: Schema = stream.schema
     columns: list[tuple[str, pa.DataType, str | None]] = []
@@ -262,7 +262,7 @@ def _columns(stream: Stream, carried: Needs) -> list[tuple[str, pa.DataType, str
     return columns
 
 
-def _computed(carried: Needs) -> list[tuple[str, pa.DataType, str]]:
+def _computed(carried: RequiredColumns) -> list[tuple[str, pa.DataType, str]]:
     """What Catalyst computes of a stream's rows."""
     return [(key, foreign.type, foreign.sql) for key, foreign in sorted(carried.foreign.items())]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headgate.graph.operators import Lookup, Operator, Project, Select, Source, Split, Union
+from headgate.graph.operators import Operator, Select, Source
 from headgate.graph.queries import Query
 from headgate.spark.packing import FLAW, Packing
 from headgate.spark.spark_conditions import conjunction, of_stream
@@ -29,8 +29,6 @@ FEW = 0.5
 
 AGAIN = 200
 """After so many epochs, one is left unfiltered, to see whether it still pays."""
-
-_TIMELESS = (Source, Select, Project, Union, Split, Lookup)
 
 
 class Prefilter:
@@ -72,7 +70,7 @@ def condition(frame: Any, packing: Packing, queries: tuple[Query, ...], streams:
     may be dropped; None if all must be kept."""
     wanted: dict[str, list[Select | None]] = {stream: [] for stream in packing.streams}
     for query in queries:
-        timeless = all(isinstance(node, _TIMELESS) for node in _nodes(query.plan))
+        timeless = not any(node.uses_event_time for node in query.plan.walk())
         for stream, select in _entries(query.plan):
             if stream in wanted:
                 wanted[stream].append(select if timeless else None)
@@ -96,12 +94,6 @@ def condition(frame: Any, packing: Packing, queries: tuple[Query, ...], streams:
     if packing.flawed:
         kept.append(f"{FLAW} IS NOT NULL")
     return " OR ".join(kept) or "FALSE"
-
-
-def _nodes(node: Operator) -> Iterator[Operator]:
-    yield node
-    for each in node.inputs:
-        yield from _nodes(each)
 
 
 def _entries(node: Operator, above: Operator | None = None) -> Iterator[tuple[str, Select | None]]:

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from headgate.graph.event_times import EventTimes, time_of, window_time
 from headgate.graph.expressions import Call, Column, Expr, Literal
 from headgate.graph.operators import TimeBound
 from headgate.graph.types import is_time
-from headgate.sql.times import DAY, Times, is_window, linear, time_of, window_time
+from headgate.sql.times import DAY, is_window, linear
 
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 
@@ -26,7 +27,7 @@ class Conditions:
     bound: TimeBound | None = None
 
 
-def divide(terms: Iterable[Expr], width: int, left: Times, right: Times) -> Conditions:
+def divide(terms: Iterable[Expr], width: int, left: EventTimes, right: EventTimes) -> Conditions:
     """Divides terms over both sides' columns; the left side has `width` columns."""
     found = Conditions()
     bounds: dict[tuple[Expr, Expr], _Bound] = {}
@@ -89,7 +90,12 @@ class _Bound:
 
 
 def _between(
-    term: Expr, width: int, left: Times, right: Times, found: Conditions, bounds: dict[tuple[Expr, Expr], _Bound]
+    term: Expr,
+    width: int,
+    left: EventTimes,
+    right: EventTimes,
+    found: Conditions,
+    bounds: dict[tuple[Expr, Expr], _Bound],
 ) -> bool:
     """Takes a comparison of one side with the other; False if the term is nothing of the kind."""
     if not isinstance(term, Call) or term.name not in _MIRRORED:
@@ -141,7 +147,7 @@ def _distance(term: Call) -> Call | None:
     return Call(term.type, name, (first, Call(second.type, "add", (second, b))))
 
 
-def _moment(window: Expr, known: Times) -> tuple[Expr, int] | None:
+def _moment(window: Expr, known: EventTimes) -> tuple[Expr, int] | None:
     """An event time that tells of a window, and by how much the window's last moment may be later."""
     time = time_of(window, known)
     if time is None:

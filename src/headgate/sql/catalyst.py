@@ -10,11 +10,10 @@ from sqlglot import exp
 from headgate.expressions.notation import INFIX
 from headgate.expressions.registry import FUNCTIONS
 from headgate.graph.expressions import Call, Column, Expr
-from headgate.graph.operators import Aggregate, Distinct, Expand, Operator, Project, Select, Source, Split, Union
+from headgate.graph.operators import Operator, Source
 from headgate.graph.types import Field, Schema
 from headgate.sql.errors import SqlError, closest
 from headgate.sql.foreign import Catalyst, NotSpark, spark_text
-from headgate.sql.relation import Named, Pair, Ranked, Static
 
 if TYPE_CHECKING:
     from headgate.sql.expressions import ExpressionBinder
@@ -61,55 +60,21 @@ def _columns(expr: Expr) -> list[Column]:
 
 def _trace(node: Operator, columns: list[Column]) -> tuple[Source, list[int]]:
     """The stream whose columns these are, and their positions there."""
-    indices = [c.index for c in columns]
+    positions = [c.index for c in columns]
     while True:
-        width = len(node.schema)
-        if any(i >= width for i in indices):
+        if any(i >= len(node.schema) for i in positions):
             raise _Lost("it depends on an aggregate")
-        match node:
-            case Source():
-                return node, indices
-            case Select():
-                node = node.input
-            case Expand() | Ranked():
-                if width - 1 in indices:
-                    raise _Lost("it depends on a window" if isinstance(node, Expand) else "it depends on a rank")
-                node = node.input
-            case Project():
-                exprs = [node.exprs[i] for i in indices]
-                if not all(isinstance(e, Column) for e in exprs):
-                    raise _Lost("it depends on what a subquery computes")
-                indices = [e.index for e in exprs if isinstance(e, Column)]
-                node = node.input
-            case Pair():
-                node, indices = _side(node, indices)
-            case Aggregate():
-                raise _Lost("it stands above an aggregate")
-            case Union():
-                raise _Lost("it stands above a UNION")
-            case Distinct():
-                raise _Lost("it stands above a DISTINCT")
-            case Split():
-                raise _Lost("it stands above a split")
-            case Named():
-                raise _Lost("it stands above another query with state")
-            case Static():
-                raise _Lost("it depends on a static table")
-            case _:
-                raise _Lost(f"it stands above a {node.kind}")
-
-
-def _side(pair: Pair, indices: list[int]) -> tuple[Operator, list[int]]:
-    width = len(pair.left.schema)
-    if all(i < width for i in indices):
-        if pair.how in ("right", "full"):
-            raise _Lost(f"its columns may be null after a {pair.how} join")
-        return pair.left, indices
-    if all(i >= width for i in indices):
-        if pair.how in ("left", "full"):
-            raise _Lost(f"its columns may be null after a {pair.how} join")
-        return pair.right, [i - width for i in indices]
-    raise _Lost("it depends on both sides of a join; compute in subqueries what depends on one side alone")
+        if isinstance(node, Source):
+            return node, positions
+        origins = [node.origins(i) for i in positions]
+        inputs = {origin[0][0] for origin in origins if origin} or {0}
+        if len(inputs) > 1:
+            raise _Lost("it depends on both sides of a join; compute in subqueries what depends on one side alone")
+        number = inputs.pop()
+        obstacle = node.obstacle(number if all(origins) else None)
+        if obstacle is not None:
+            raise _Lost(obstacle)
+        node, positions = node.inputs[number], [origin[0][1] for origin in origins]
 
 
 def _reads(binder: ExpressionBinder, tree: exp.Expr) -> list[Column]:

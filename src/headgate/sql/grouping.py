@@ -11,6 +11,7 @@ from sqlglot import exp
 from headgate.expressions import functions
 from headgate.expressions.normalize import conjunction, normalize
 from headgate.graph import types as t
+from headgate.graph.event_times import instant, time_of
 from headgate.graph.expressions import Call, Column, Expr, Literal
 from headgate.graph.operators import Aggregate, AggregateCall, Select, Source, Window
 from headgate.graph.types import Field, Schema
@@ -18,7 +19,7 @@ from headgate.sql.errors import SqlError
 from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.foreign import Catalyst
 from headgate.sql.relation import Relation
-from headgate.sql.times import instant, time_of, times
+from headgate.sql.times import times
 from headgate.sql.windows import ROWS, as_window, check_scalar, find_call, is_grouping
 
 _INSTEAD = "one of its elements, or by CAST(… AS STRING)"

@@ -11,22 +11,8 @@ from dataclasses import replace
 
 from headgate.expressions.normalize import conjunction, normalize
 from headgate.graph.expressions import Column, Expr, Foreign
-from headgate.graph.operators import (
-    Aggregate,
-    AggregateCall,
-    Distinct,
-    Expand,
-    Join,
-    Lookup,
-    Operator,
-    Project,
-    Select,
-    Source,
-    Split,
-    TimeBound,
-    Top,
-    Union,
-)
+from headgate.graph.operators import Operator, Project, Select, Source, Split, Union, source_of
+from headgate.graph.operators.operator import ALL, TABLE, Scope, all_columns
 from headgate.graph.types import Field, Schema
 from headgate.sql.errors import Script
 from headgate.sql.foreign import Catalyst
@@ -47,12 +33,12 @@ def plan(relation: Relation, script: Script) -> Operator:
 
 def split_plan(base: Operator, conditions: Exprs, schema: Schema, script: Script, at: int) -> Operator:
     """A split over all columns of its input, which every branch shares."""
-    below, exprs = narrowed(Pushdown(script).push(base), (*_all(base), *conditions))
+    below, exprs = narrowed(Pushdown(script).push(base), (*all_columns(base), *conditions))
     columns, tests = exprs[: len(base.schema)], exprs[len(base.schema) :]
     if not _whole(below, columns):
         if any(isinstance(e, Catalyst) for test in conditions for e in test.walk()):
             raise script.error("a condition of this split is computed by Spark; split the stream itself", at)
-        below = carried(Pushdown(script).push(base), _all(base), base.schema.names)
+        below = carried(Pushdown(script).push(base), all_columns(base), base.schema.names)
         tests = conditions
     return Split(schema, below, tuple(normalize(e) for e in tests))
 
@@ -73,141 +59,66 @@ def narrowed(node: Operator, wanted: Exprs) -> tuple[Operator, Exprs]:
         case Source():
             return node, tuple(_at_source(e) for e in wanted)
         case Named():
-            return node.plan, tuple(normalize(e) for e in wanted)
+            return node.plan, _normalized(wanted)
+        case Project():
+            return narrowed(node.input, tuple(substituted(e, node.exprs) for e in wanted))
         case Select():
             below, exprs = narrowed(node.input, (*wanted, *node.predicates))
             count = len(wanted)
             return Select(below.schema, below, conjunction(exprs[count:])), exprs[:count]
-        case Project():
-            return narrowed(node.input, tuple(substituted(e, node.exprs) for e in wanted))
-        case Aggregate():
-            return _aggregate(node, wanted)
-        case Join():
-            return _join(node, wanted)
-        case Lookup():
-            return _lookup(node, wanted)
         case Union():
-            atoms = _atoms(wanted) or (Column(node.schema[0].type, 0),)
+            atoms = _atoms(wanted) or all_columns(node)[:1]
             parts = tuple(carried(part, atoms, _names(node, atoms)) for part in node.parts)
             return Union(parts[0].schema, parts), _over(wanted, atoms)
-        case Distinct():
-            below = carried(node.input, _all(node.input), node.schema.names)
-            return Distinct(below.schema, below, normalize(node.time)), wanted
-        case Expand():
-            return _expand(node, wanted)
-        case Top():
-            return _top(node, wanted)
-        case Split():
-            return node, tuple(normalize(e) for e in wanted)
-    raise TypeError(f"no rule for {node.kind}")
+    if not node.narrows:
+        return node, _normalized(wanted)
+    if node.compares_rows:
+        inputs = tuple(carried(each, all_columns(each), each.schema.names) for each in node.inputs)
+        return node.with_inputs(inputs).with_expressions(lambda _, e: normalize(e)), wanted
+    if node.passes_batches:
+        return _through(node, wanted)
+    if not node.passes:
+        node, places = node.pruned(frozenset(i for e in wanted for i in e.columns))
+        made, _ = _through(node, ())
+        return made, tuple(normalize(e.moved(places)) for e in wanted)
+    return _copied(node, wanted)
 
 
-# -- each kind
+def _through(node: Operator, wanted: Exprs) -> tuple[Operator, Exprs]:
+    """An operator over its narrowed input, and expressions that it passes on. It takes whatever columns come."""
+    (source,) = node.inputs
+    own = tuple(expr for scope, expr in node.expressions if scope == 0)
+    below, exprs = narrowed(source, (*wanted, *own))
+    given = iter(exprs[len(wanted) :])
+    made = node.with_inputs((below,)).with_expressions(lambda scope, e: next(given) if scope == 0 else normalize(e))
+    return replace(made, schema=below.schema) if node.passes else made, exprs[: len(wanted)]
 
 
-def _aggregate(node: Aggregate, wanted: Exprs) -> tuple[Operator, Exprs]:
-    """Drops the aggregates that nobody reads."""
-    first = (1 if node.window is not None else 0) + len(node.keys)
-    having = () if node.having is None else (node.having,)
-    used = {i for e in (*wanted, *having) for i in e.columns}
-    calls = [(i, c) for i, c in enumerate(node.calls, first) if i in used]
-    on = () if node.window is None or node.window.on is None else (node.window.on,)
-    inputs: list[Expr] = [*on, *node.keys]
-    for _, c in calls:
-        inputs += [*c.args, *(() if c.where is None else (c.where,))]
-    below, exprs = narrowed(node.input, tuple(inputs))
-    given = iter(exprs)
-    window = node.window
-    if window is not None and on:
-        window = replace(window, on=next(given))
-    keys = tuple(next(given) for _ in node.keys)
-    kept = []
-    for _, c in calls:
-        args = tuple(next(given) for _ in c.args)
-        where = None if c.where is None else next(given)
-        kept.append(AggregateCall(c.name, args, c.type, c.distinct, where, c.option))
-    places = {i: i for i in range(first)} | {old: first + new for new, (old, _) in enumerate(calls)}
-    if node.window is None:
-        places[len(node.schema) - 1] = first + len(kept)
-    fields = tuple(node.schema[i] for i in sorted(places))
-    condition = None if node.having is None else normalize(node.having.moved(places))
-    made = Aggregate(Schema(fields), below, keys, tuple(kept), window, condition)
-    return made, tuple(normalize(e.moved(places)) for e in wanted)
+def _copied(node: Operator, wanted: Exprs) -> tuple[Operator, Exprs]:
+    """An operator that keeps or copies rows, over inputs that have only the columns needed for that."""
+    everywhere = _atoms((*wanted, *(expr for scope, expr in node.expressions if scope == ALL)))
+    inputs: list[Operator] = []
+    atoms: list[Exprs] = []
+    layout: list[Expr] = []
+    start = 0
+    for number, each in enumerate(node.inputs):
+        stop = start + len(each.schema)
+        passed = [_moved(a, -start) for a in everywhere if start <= min(a.columns, default=0) < stop]
+        own = _atoms(expr for scope, expr in node.expressions if scope == number)
+        atoms.append(_merged(passed, own) or all_columns(each)[:1])
+        inputs.append(carried(each, atoms[number]))
+        layout += [_moved(a, start) for a in atoms[number]]
+        start = stop
+    layout += [Column(f.type, start + i) for i, f in enumerate(node.own)]
 
+    def change(scope: Scope, expr: Expr) -> Expr:
+        if scope == TABLE:
+            return normalize(expr)
+        return _over((expr,), layout if isinstance(scope, str) else atoms[scope])[0]
 
-def _join(node: Join, wanted: Exprs) -> tuple[Operator, Exprs]:
-    width = len(node.left.schema)
-    both = _atoms((*wanted, *node.residual))
-    left = [a for a in both if not a.columns or min(a.columns) < width]
-    right = [_moved(a, -width) for a in both if a.columns and min(a.columns) >= width]
-    left_atoms = _merged(left, _atoms((*node.left_keys, node.bound.left)))
-    right_atoms = _merged(right, _atoms((*node.right_keys, node.bound.right)))
-    below = (carried(node.left, left_atoms), carried(node.right, right_atoms))
-    atoms = (*left_atoms, *(_moved(a, width) for a in right_atoms))
-    schema = below[0].schema
-    if node.how not in ("semi", "anti"):
-        schema = Schema(schema.fields + below[1].schema.fields)
-    (left_time,) = _over((node.bound.left,), left_atoms)
-    (right_time,) = _over((node.bound.right,), right_atoms)
-    bound = TimeBound(left_time, right_time, node.bound.low, node.bound.high)
-    made = Join(
-        schema,
-        *below,
-        node.how,
-        _over(node.left_keys, left_atoms),
-        _over(node.right_keys, right_atoms),
-        bound,
-        _over(node.residual, atoms),
-    )
-    return made, _over(wanted, atoms)
-
-
-def _lookup(node: Lookup, wanted: Exprs) -> tuple[Operator, Exprs]:
-    width = len(node.input.schema)
-    both = _atoms((*wanted, *node.residual))
-    stream = _merged([a for a in both if not a.columns or min(a.columns) < width], _atoms(node.keys))
-    stream = stream or (Column(node.input.schema[0].type, 0),)
-    table = tuple(Column(f.type, width + i) for i, f in enumerate(node.table_schema.fields))
-    atoms = (*stream, *table)
-    below = carried(node.input, stream)
-    schema = below.schema
-    if node.how not in ("semi", "anti"):
-        schema = Schema(schema.fields + node.table_schema.fields)
-    made = replace(
-        node,
-        schema=schema,
-        input=below,
-        keys=_over(node.keys, stream),
-        table_keys=tuple(normalize(k) for k in node.table_keys),
-        residual=_over(node.residual, atoms),
-    )
-    return made, _over(wanted, atoms)
-
-
-def _expand(node: Expand, wanted: Exprs) -> tuple[Operator, Exprs]:
-    last = len(node.schema) - 1
-    assert node.window.on is not None
-    atoms = _merged([a for a in _atoms(wanted) if last not in a.columns], _atoms((node.window.on,)))
-    below = carried(node.input, atoms)
-    window = replace(node.window, on=_over((node.window.on,), atoms)[0])
-    made = Expand(Schema((*below.schema.fields, node.schema[last])), below, window)
-    return made, _over(wanted, (*atoms, Column(node.schema[last].type, last)))
-
-
-def _top(node: Top, wanted: Exprs) -> tuple[Operator, Exprs]:
-    last = len(node.schema) - 1
-    inside = _atoms((*node.partition, *(o.expr for o in node.order), node.time))
-    atoms = _merged([a for a in _atoms(wanted) if last not in a.columns], inside)
-    below = carried(node.input, atoms)
-    made = replace(
-        node,
-        schema=Schema((*below.schema.fields, node.schema[last])),
-        input=below,
-        partition=_over(node.partition, atoms),
-        order=tuple(replace(o, expr=_over((o.expr,), atoms)[0]) for o in node.order),
-        time=_over((node.time,), atoms)[0],
-    )
-    return made, _over(wanted, (*atoms, Column(node.schema[last].type, last)))
+    fields = tuple(f for number in node.passes for f in inputs[number].schema.fields)
+    made = replace(node.with_inputs(tuple(inputs)).with_expressions(change), schema=Schema((*fields, *node.own)))
+    return made, _over(wanted, layout)
 
 
 # -- expressions
@@ -237,7 +148,7 @@ def _merged(first: Iterable[Expr], second: Iterable[Expr]) -> Exprs:
     return tuple(sorted(dict.fromkeys((*first, *second)), key=_order))
 
 
-def _over(exprs: Exprs, atoms: Exprs) -> Exprs:
+def _over(exprs: Exprs, atoms: Iterable[Expr]) -> Exprs:
     """Expressions over a node that puts out just these atoms."""
     places = {a: i for i, a in enumerate(atoms)}
 
@@ -245,6 +156,10 @@ def _over(exprs: Exprs, atoms: Exprs) -> Exprs:
         return Column(e.type, places[e]) if isinstance(e, (Column, Catalyst)) else None
 
     return tuple(normalize(e.rewrite(change)) for e in exprs)
+
+
+def _normalized(exprs: Exprs) -> Exprs:
+    return tuple(normalize(e) for e in exprs)
 
 
 def _at_source(expr: Expr) -> Expr:
@@ -260,10 +175,6 @@ def _moved(expr: Expr, by: int) -> Expr:
     return expr.rewrite(lambda e: Column(e.type, e.index + by) if isinstance(e, Column) else None)
 
 
-def _all(node: Operator) -> Exprs:
-    return tuple(Column(f.type, i) for i, f in enumerate(node.schema.fields))
-
-
 def _whole(node: Operator, exprs: Exprs) -> bool:
     """Whether the expressions are just the node's columns, in order."""
     if len(exprs) != len(node.schema):
@@ -277,12 +188,4 @@ def _names(node: Operator, atoms: Exprs) -> list[str]:
 
 def _labelled(node: Operator, schema: Schema) -> Operator:
     """The same node with other names for its columns, where names are free; a source's are the stream's."""
-    if isinstance(node, Source) or (isinstance(node, Select) and _reaches_source(node)):
-        return node
-    return replace(node, schema=schema)
-
-
-def _reaches_source(node: Operator) -> bool:
-    while isinstance(node, Select):
-        node = node.input
-    return isinstance(node, Source)
+    return node if source_of(node) is not None else replace(node, schema=schema)

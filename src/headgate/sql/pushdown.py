@@ -11,26 +11,12 @@ from typing import cast
 from headgate.expressions.functions import fallible
 from headgate.expressions.normalize import conjunction
 from headgate.graph.expressions import Call, Column, Expr, Literal
-from headgate.graph.operators import (
-    Aggregate,
-    Distinct,
-    Expand,
-    Join,
-    JoinKind,
-    Lookup,
-    Operator,
-    Project,
-    Select,
-    Source,
-    Split,
-    Top,
-    Union,
-)
+from headgate.graph.operators import Aggregate, Join, JoinKind, Lookup, Operator, Project, Select, Top
 from headgate.graph.types import BOOLEAN
 from headgate.sql.bounds import Conditions, divide, moved_right
 from headgate.sql.errors import Script, SqlError
 from headgate.sql.fold import TRUE
-from headgate.sql.relation import Named, Pair, Ranked, Static, static_table
+from headgate.sql.relation import Pair, Ranked, Static, static_table
 from headgate.sql.sources import shifted
 from headgate.sql.times import times
 
@@ -56,61 +42,21 @@ class Pushdown:
 
     def push(self, node: Operator, predicates: tuple[Expr, ...] = ()) -> Operator:
         """The node with predicates over its output applied as far down as they may go."""
-        match node:
-            case Select():
-                return self.push(node.input, (*node.predicates, *predicates))
-            case Project():
-                below = tuple(substituted(p, node.exprs) for p in predicates)
-                return replace(node, input=self.push(node.input, below))
-            case Union():
-                return replace(node, parts=tuple(self.push(part, predicates) for part in node.parts))
-            case Distinct():
-                return replace(node, input=self.push(node.input, predicates))
-            case Aggregate():
-                return self._aggregate(node, predicates)
-            case Expand():
-                last = len(node.schema) - 1
-                below, above = _parted(predicates, lambda p: last not in p.columns)
-                return selected(replace(node, input=self.push(node.input, below)), above)
-            case Ranked():
-                return self._ranked(node, predicates)
-            case Pair():
-                return self._pair(node, predicates)
-            case Named():
-                return selected(node, predicates)
-            case Split():
-                return selected(replace(node, input=self.push(node.input)), predicates)
-            case Source():
-                return selected(node, predicates)
-        raise TypeError(f"no rule for {node.kind}")
+        if isinstance(node, Select):
+            return self.push(node.input, (*node.predicates, *predicates))
+        if isinstance(node, Pair):
+            return self._pair(node, predicates)
+        if isinstance(node, Ranked):
+            return self._ranked(node, predicates)
+        moved = {p: below for p in predicates if (below := _below(node, p)) is not None}
+        inputs = tuple(self.push(each, tuple(moved.values())) for each in node.inputs)
+        above = tuple(p for p in predicates if p not in moved)
+        return _above(node.with_inputs(inputs), above)
 
-    # -- aggregates and ranks
-
-    def _aggregate(self, node: Aggregate, predicates: tuple[Expr, ...]) -> Operator:
-        """Conditions on keys hold for all rows of a group, so they go below; the others stay above."""
-        first = 1 if node.window is not None else 0
-        last = first + len(node.keys)
-        rows = node.window is not None and node.window.kind == "rows"
-
-        def on_keys(p: Expr) -> bool:
-            return not rows and bool(p.columns) and all(first <= i < last for i in p.columns) and not fallible(p)
-
-        below, above = _parted(predicates, on_keys)
-        keys = {first + i: key for i, key in enumerate(node.keys)}
-        moved = tuple(p.rewrite(lambda e: keys[e.index] if isinstance(e, Column) else None) for p in below)
-        node = replace(node, input=self.push(node.input, moved))
-        if node.window is not None:
-            return selected(node, above)
-        if not above:
-            return node
-        # Rows of an unwindowed aggregate are replaced later: a condition on them decides whether they exist.
-        terms = conjunction(above if node.having is None else (node.having, *above))
-        having = terms[0] if len(terms) == 1 else Call(BOOLEAN, "and", terms)
-        return replace(node, having=having)
+    # -- ranks
 
     def _ranked(self, node: Ranked, predicates: tuple[Expr, ...]) -> Operator:
         rank = len(node.schema) - 1
-        partition = {p.index for p in node.partition if isinstance(p, Column)}
         count: int | None = None
         below: list[Expr] = []
         above: list[Expr] = []
@@ -120,8 +66,8 @@ class Pushdown:
                 count = most if count is None else min(count, most)
                 if not exact:
                     above.append(p)
-            elif p.columns and p.columns <= partition and not fallible(p):
-                below.append(p)
+            elif (moved := _below(node, p)) is not None:
+                below.append(moved)
             else:
                 above.append(p)
         if count is None:
@@ -293,6 +239,25 @@ def _holds_table(node: Operator) -> bool:
     while isinstance(node, (Select, Project)):
         node = node.input
     return isinstance(node, Static)
+
+
+def _below(node: Operator, predicate: Expr) -> Expr | None:
+    """A condition on an operator's output over its inputs, if it may be applied to them instead; else None."""
+    if node.strict and (not predicate.columns or fallible(predicate)):
+        return None
+    columns = {i: node.below(i) for i in predicate.columns}
+    if None in columns.values():
+        return None
+    return predicate.rewrite(lambda e: columns[e.index] if isinstance(e, Column) else None)
+
+
+def _above(node: Operator, predicates: tuple[Expr, ...]) -> Operator:
+    """The operator with conditions on its output."""
+    if not (predicates and isinstance(node, Aggregate) and node.window is None):
+        return selected(node, predicates)
+    # Rows of an unwindowed aggregate are replaced later: a condition on them decides whether they exist.
+    terms = conjunction(predicates if node.having is None else (node.having, *predicates))
+    return replace(node, having=terms[0] if len(terms) == 1 else Call(BOOLEAN, "and", terms))
 
 
 def _parted(predicates: tuple[Expr, ...], test: object) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:

@@ -5,13 +5,16 @@ Columns stay expressions until the plan is made, so projections over projections
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
+from headgate.graph.event_times import EventTimes
 from headgate.graph.expressions import Column, Expr
-from headgate.graph.operators import JoinKind, Operator, Order, Project, Select, Unary
+from headgate.graph.operators import Binary, Operator, Order, Project, Select, Unary
+from headgate.graph.operators.operator import ALL, LEFT, RIGHT, over
 from headgate.graph.queries import Table
 from headgate.graph.types import Field, Schema
+from headgate.sql.times import times
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,9 @@ class Static(Operator):
 
     table: Table
 
+    def obstacle(self, number: int | None) -> str | None:
+        return "it depends on a static table"
+
     @property
     def detail(self) -> str:
         return self.table.name
@@ -77,24 +83,29 @@ class Named(Operator):
 
     plan: Operator
 
+    def obstacle(self, number: int | None) -> str | None:
+        return "it stands above another query with state"
+
+    def times(self, inputs: Sequence[EventTimes]) -> EventTimes:
+        return times(self.plan)
+
     @property
     def detail(self) -> str:
         return self.plan.text
 
 
 @dataclass(frozen=True, eq=False)
-class Pair(Operator):
+class Pair(Binary):
     """A join whose conditions are not yet divided into keys, bounds and the rest. `at` is where it stands."""
 
-    left: Operator
-    right: Operator
-    how: JoinKind
-    on: tuple[Expr, ...]
+    on: tuple[Expr, ...] = field(metadata=over(ALL))
     at: int
 
-    @property
-    def inputs(self) -> tuple[Operator, ...]:
-        return (self.left, self.right)
+    def obstacle(self, number: int | None) -> str | None:
+        nullable = {LEFT: ("right", "full"), RIGHT: ("left", "full")}
+        if number is not None and self.how in nullable[number]:
+            return f"its columns may be null after a {self.how} join"
+        return None
 
     @property
     def detail(self) -> str:
@@ -110,6 +121,14 @@ class Ranked(Unary):
     ranking: str
     time: Expr
     at: int
+
+    def below(self, column: int) -> Expr | None:
+        """A condition on the partition holds for all of its rows or for none."""
+        found = Column(self.schema[column].type, column)
+        return found if found in self.partition else None
+
+    def obstacle(self, number: int | None) -> str | None:
+        return None if number is not None else "it depends on a rank"
 
     @property
     def detail(self) -> str:

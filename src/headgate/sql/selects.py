@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from headgate.expressions import functions
 from headgate.graph import types as t
+from headgate.graph.event_times import instant, window_option
 from headgate.graph.expressions import Call, Column, Expr
 from headgate.graph.operators import Distinct, Expand, Operator, Order, Project, Union
 from headgate.graph.types import Field, Schema
@@ -19,7 +20,7 @@ from headgate.sql.grouping import GroupBinder
 from headgate.sql.relation import Output, Ranked, Relation, static_table
 from headgate.sql.scope import Scope
 from headgate.sql.sources import SourceBinder
-from headgate.sql.times import instant, times, window_option
+from headgate.sql.times import times
 from headgate.sql.titles import title
 from headgate.sql.windows import as_window, check_scalar, find_call, is_grouping
 

@@ -9,11 +9,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from headgate.graph import types as t
+from headgate.graph.event_times import window_option, window_time
 from headgate.graph.expressions import Call, Expr
 from headgate.graph.operators import Window
 from headgate.sql.dialect import start
 from headgate.sql.durations import BadDuration, duration, spoken
-from headgate.sql.times import is_window, window_option, window_time
+from headgate.sql.times import is_window
 
 if TYPE_CHECKING:
     from headgate.sql.expressions import ExpressionBinder

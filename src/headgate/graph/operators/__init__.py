@@ -1,0 +1,46 @@
+"""Operators as immutable data: the nodes of the query graph, one a file. `operator.py` says what each describes."""
+
+from headgate.graph.operators.aggregate import Aggregate, AggregateCall
+from headgate.graph.operators.distinct import Distinct
+from headgate.graph.operators.expand import Expand
+from headgate.graph.operators.join import Binary, Join, JoinKind, TimeBound
+from headgate.graph.operators.lookup import Lookup
+from headgate.graph.operators.operator import Operator, Unary, concat
+from headgate.graph.operators.project import Project
+from headgate.graph.operators.select import Select
+from headgate.graph.operators.source import Source, source_of
+from headgate.graph.operators.split import Split
+from headgate.graph.operators.top import Order, Top
+from headgate.graph.operators.union import Union
+from headgate.graph.operators.window import Window
+
+KINDS: dict[str, type[Operator]] = {
+    each.__name__.lower(): each
+    for each in (Source, Select, Project, Expand, Split, Union, Aggregate, Join, Lookup, Distinct, Top)
+}
+"""Every operator by its kind."""
+
+__all__ = [
+    "KINDS",
+    "Aggregate",
+    "AggregateCall",
+    "Binary",
+    "Distinct",
+    "Expand",
+    "Join",
+    "JoinKind",
+    "Lookup",
+    "Operator",
+    "Order",
+    "Project",
+    "Select",
+    "Source",
+    "Split",
+    "TimeBound",
+    "Top",
+    "Unary",
+    "Union",
+    "Window",
+    "concat",
+    "source_of",
+]

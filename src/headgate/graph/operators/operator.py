@@ -1,0 +1,247 @@
+"""What every operator says of itself: all that the passes over a graph need to know to treat it like any other.
+
+An operator is what to do, over inputs that are operators themselves; how it is done is in `headgate.operators`.
+Two operators are equal when they do the same to equal inputs, whatever their columns are called.
+All times and durations are microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+from headgate.graph.event_times import EventTimes
+from headgate.graph.expressions import Column, Expr
+from headgate.graph.structural import Structural
+from headgate.graph.types import Field, Schema
+
+Scope = int | str
+"""The columns that an expression of an operator is over: those of an input, by its number, or one of these."""
+LEFT, RIGHT = 0, 1
+ALL = "all inputs"
+"""The columns of all inputs, one after the other, and then the operator's own."""
+OUTPUT = "output"
+TABLE = "table"
+
+Write = Callable[[Expr, Sequence[str]], str]
+"""Writes an expression over columns of these names for people."""
+
+
+def over(scope: Scope) -> dict[str, Scope]:
+    """The metadata of a field that holds expressions over other columns than those of the first input."""
+    return {"over": scope}
+
+
+class Clause:
+    """A part of an operator, as a frozen dataclass, that may hold expressions: a window, an order …"""
+
+
+@dataclass(frozen=True, eq=False)
+class Operator(Structural):
+    """One node. `schema` is its output: the columns of the inputs that it `passes`, then columns of its own.
+
+    Subclasses are frozen dataclasses. Their expressions are found by type, wherever they stand in the fields, and are
+    over the first input unless the field says otherwise (`over`). The defaults below are those of an operator of which
+    nothing is known: no condition moves below it, no expression is computed below it.
+    """
+
+    schema: Schema = field(compare=False)
+
+    stateful: ClassVar[bool] = False
+    passes_batches: ClassVar[bool] = False
+    """Its output is the input's batches, of which it may drop rows: columns computed at the source stay with them."""
+    compares_rows: ClassVar[bool] = False
+    """It reads every column of its input."""
+    narrows: ClassVar[bool] = True
+    """Its columns may be reduced to those that one reader needs. False: it is shared as it is."""
+    makes_rows: ClassVar[bool] = False
+    """Its output shares no memory with its input."""
+    cost: ClassVar[float] = 1e-7
+    """Seconds per row, by order of magnitude: the scheduler's estimate until it has measured."""
+    selectivity: ClassVar[float] = 1.0
+    """Rows out per row in: the same."""
+
+    # Inputs and expressions -------------------------------------------------------------------------------
+
+    @property
+    def inputs(self) -> tuple[Operator, ...]:
+        return ()
+
+    def with_inputs(self, inputs: tuple[Operator, ...]) -> Self:
+        """The same operator over other inputs."""
+        return self
+
+    @property
+    def expressions(self) -> tuple[tuple[Scope, Expr], ...]:
+        """Its expressions, each with the columns that it is over."""
+        found: list[tuple[Scope, Expr]] = []
+
+        def note(scope: Scope, expr: Expr) -> Expr:
+            found.append((scope, expr))
+            return expr
+
+        self.with_expressions(note)
+        return tuple(found)
+
+    def with_expressions(self, change: Callable[[Scope, Expr], Expr]) -> Self:
+        """The same operator with each expression replaced."""
+        changed: Self = _changed(self, LEFT, change)
+        return changed
+
+    def walk(self) -> Iterator[Operator]:
+        """This operator and all it depends on, each once, inputs first."""
+        seen: set[Operator] = set()
+
+        def visit(node: Operator) -> Iterator[Operator]:
+            if node in seen:
+                return
+            seen.add(node)
+            for source in node.inputs:
+                yield from visit(source)
+            yield node
+
+        yield from visit(self)
+
+    # Columns ----------------------------------------------------------------------------------------------
+
+    @property
+    def passes(self) -> tuple[int, ...]:
+        """The inputs whose columns it puts out unchanged, one after the other, before columns of its own."""
+        return ()
+
+    @property
+    def own(self) -> tuple[Field, ...]:
+        """The columns that it computes, behind those that it passes."""
+        return self.schema.fields[sum(len(self.inputs[i].schema) for i in self.passes) :]
+
+    def origins(self, column: int) -> tuple[tuple[int, int], ...]:
+        """Where the values of an output column come from unchanged: (input, column). Empty: it is computed here."""
+        for number in self.passes:
+            width = len(self.inputs[number].schema)
+            if column < width:
+                return ((number, column),)
+            column -= width
+        return ()
+
+    def reads(self, number: int) -> frozenset[int]:
+        """The columns of an input that it reads for itself."""
+        if self.compares_rows:
+            return frozenset(range(len(self.inputs[number].schema)))
+        start = sum(len(each.schema) for each in self.inputs[:number])
+        stop = start + len(self.inputs[number].schema)
+        found: set[int] = set()
+        for scope, expr in self.expressions:
+            if scope == number:
+                found |= expr.columns
+            elif scope == ALL:
+                found |= {i - start for i in expr.columns if start <= i < stop}
+        return frozenset(found)
+
+    def pruned(self, used: frozenset[int]) -> tuple[Operator, dict[int, int]]:
+        """The operator without columns of its own that nobody uses, and where the columns that are left stand."""
+        return self, {i: i for i in range(len(self.schema))}
+
+    # What may move below it -------------------------------------------------------------------------------
+
+    strict: ClassVar[bool] = True
+    """A condition moves below only if it names a column, and cannot raise: below, it sees more rows."""
+
+    def below(self, column: int) -> Expr | None:
+        """An output column over the inputs, if a condition on it may be applied to them instead; else None."""
+        return None
+
+    def obstacle(self, number: int | None) -> str | None:
+        """Why an expression over columns of an input cannot be computed below this operator, in the words of an error
+        (`it …`); None if it can. `number` None: over columns of its own."""
+        return f"it stands above a {self.kind}"
+
+    # Time -------------------------------------------------------------------------------------------------
+
+    @property
+    def uses_event_time(self) -> bool:
+        """Whether its results depend on event times or watermarks."""
+        return self.stateful
+
+    def times(self, inputs: Sequence[EventTimes]) -> EventTimes:
+        """The event times among its columns, given those of its inputs."""
+        found: EventTimes = {}
+        for column in range(len(self.schema)):
+            origins = [inputs[number].get(at) for number, at in self.origins(column)]
+            if origins and origins[0] is not None and all(time == origins[0] for time in origins):
+                found[column] = origins[0]
+        return found
+
+    # Words ------------------------------------------------------------------------------------------------
+
+    @property
+    def kind(self) -> str:
+        """The word for it in explain, statistics and defaults: select, project, aggregate …"""
+        return type(self).__name__.lower()
+
+    @cached_property
+    def text(self) -> str:
+        """A canonical spelling that includes the inputs'; equal operators have equal texts."""
+        inside = " ".join(f"({i.text})" for i in self.inputs)
+        return f"{self.kind} {self.detail} {inside}".rstrip()
+
+    @property
+    def detail(self) -> str:
+        """What it does, without its inputs, in canonical spelling."""
+        raise NotImplementedError
+
+    def describe(self, write: Write) -> str:
+        """What it does, in one line for people, without its kind and its inputs."""
+        return self.detail
+
+    def _written(self, exprs: Iterable[Expr], write: Write) -> list[str]:
+        """Expressions over the inputs' columns, for people."""
+        names = [name for each in self.inputs for name in each.schema.names]
+        return [write(expr, names) for expr in exprs]
+
+
+@dataclass(frozen=True, eq=False)
+class Unary(Operator):
+    """An operator with one input, whose columns it passes on."""
+
+    input: Operator
+
+    @property
+    def inputs(self) -> tuple[Operator, ...]:
+        return (self.input,)
+
+    def with_inputs(self, inputs: tuple[Operator, ...]) -> Self:
+        return replace(self, input=inputs[0])
+
+    @property
+    def passes(self) -> tuple[int, ...]:
+        return (0,)
+
+
+def all_columns(node: Operator) -> tuple[Expr, ...]:
+    """Every column of an operator's output."""
+    return tuple(Column(f.type, i) for i, f in enumerate(node.schema.fields))
+
+
+def concat(*schemas: Schema) -> Schema:
+    """The columns of several schemas, one after the other."""
+    return Schema(tuple(f for schema in schemas for f in schema.fields))
+
+
+def _changed(value: Any, scope: Scope, change: Callable[[Scope, Expr], Expr]) -> Any:
+    """A value with each expression in it replaced; the value itself if none is different."""
+    if isinstance(value, Expr):
+        return change(scope, value)
+    if isinstance(value, tuple):
+        parts = tuple(part if isinstance(part, Operator) else _changed(part, scope, change) for part in value)
+        return value if all(new is old for new, old in zip(parts, value, strict=True)) else parts
+    if not isinstance(value, (Clause, Operator)):
+        return value
+    changes = {}
+    for each in fields(value):  # type: ignore[arg-type]
+        old = getattr(value, each.name)
+        new = old if isinstance(old, Operator) else _changed(old, each.metadata.get("over", scope), change)
+        if new is not old:
+            changes[each.name] = new
+    return replace(value, **changes) if changes else value  # type: ignore[type-var]

@@ -1,0 +1,32 @@
+"""The rows of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headgate.graph.event_times import EventTime, EventTimes
+from headgate.graph.operators.operator import Operator
+
+
+@dataclass(frozen=True, eq=False)
+class Source(Operator):
+    """The rows of a stream. `time` is the position of its event time, `delay` how late a row may be."""
+
+    stream: str
+    time: int | None = None
+    delay: int = 0
+
+    def times(self, inputs: Sequence[EventTimes]) -> EventTimes:
+        return {} if self.time is None else {self.time: EventTime()}
+
+    @property
+    def detail(self) -> str:
+        return self.stream
+
+
+def source_of(node: Operator) -> Source | None:
+    """The source whose batches an operator's output is, with fewer rows at most; None if it is anything else."""
+    while node.passes_batches:
+        (node,) = node.inputs
+    return node if isinstance(node, Source) else None
