@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -85,6 +86,6 @@ def test_equality_survives_another_process_with_other_hashes() -> None:
             [sys.executable, "-c", program],
             input=pickle.dumps(plan),
             stdout=subprocess.PIPE,
-            env={"PYTHONHASHSEED": seed},
+            env={**os.environ, "PYTHONHASHSEED": seed},
         )
         assert pickle.loads(made.stdout)[1] == plan

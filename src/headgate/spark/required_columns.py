@@ -63,12 +63,15 @@ def _require(node: Operator, wanted: frozenset[int], found: dict[str, RequiredCo
 
 def _foreign_uses(query: str, node: Operator) -> Iterator[ForeignUse]:
     exprs = [expr for scope, expr in node.expressions if scope == 0]
-    for expr, part in ((expr, part) for expr in exprs for part in expr.walk()):
-        source = source_of(node.inputs[0]) if isinstance(part, Foreign) else None
-        if isinstance(part, Foreign) and source is not None:
+    source = source_of(node.inputs[0]) if node.inputs else None
+    if source is not None:
+        for expr in exprs:
             # The other conditions of the same selection guard this one: a row that fails them is dropped anyway.
-            beside = [e for e in exprs if e is not expr] if isinstance(node, Select) else []
-            yield ForeignUse(query, source.stream, part, node.kind, (*_conditions(node.inputs[0]), *beside))
+            others = [e for e in exprs if e is not expr] if isinstance(node, Select) else []
+            guard = (*_conditions(node.inputs[0]), *others)
+            for part in expr.walk():
+                if isinstance(part, Foreign):
+                    yield ForeignUse(query, source.stream, part, node.kind, guard)
     for each in node.inputs:
         yield from _foreign_uses(query, each)
 

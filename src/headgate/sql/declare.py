@@ -54,7 +54,7 @@ def declare_stream(statement: st.CreateStream, context: Context, script: Script)
     return Stream(stream.name, schema, place, delay, stream.source, options)
 
 
-def _watermark(clause: st.Watermark, stream: Stream, context: Context, script: Script) -> tuple[int, int]:
+def _watermark(clause: st.WatermarkClause, stream: Stream, context: Context, script: Script) -> tuple[int, int]:
     """The position of the event time, and the delay in microseconds."""
     name = clause.column
     names = [f.name.lower() for f in stream.schema.fields]

@@ -334,18 +334,18 @@ class HeadgateParser(SparkParser):
 
     # -- parts of statements
 
-    def _columns(self, name: st.Name, what: str) -> tuple[tuple[st.ColumnDeclaration, ...], st.Watermark | None]:
+    def _columns(self, name: st.Name, what: str) -> tuple[tuple[st.ColumnDeclaration, ...], st.WatermarkClause | None]:
         if not self._match(TokenType.L_PAREN):
             self._expected(f"the columns of {what} {name.text} in parentheses")
         columns: list[st.ColumnDeclaration] = []
-        watermark: st.Watermark | None = None
+        watermark: st.WatermarkClause | None = None
         while True:
             if self._match_text_seq("WATERMARK", "FOR"):
                 if watermark is not None:
                     self._refuse("a stream has one watermark", self._prev)
                 column = self._name("the event time column")
                 self._need("AS", "AS column - INTERVAL …")
-                watermark = st.Watermark(column, self._condition())
+                watermark = st.WatermarkClause(column, self._condition())
             else:
                 columns.append(self._column("column"))
             if not self._match(TokenType.COMMA):

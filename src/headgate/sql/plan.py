@@ -109,7 +109,7 @@ def _copied(node: Operator, wanted: Exprs) -> tuple[Operator, Exprs]:
         inputs.append(carried(each, atoms[number]))
         layout += [_moved(a, start) for a in atoms[number]]
         start = stop
-    layout += [Column(f.type, start + i) for i, f in enumerate(node.own)]
+    layout += [Column(f.type, start + i) for i, f in enumerate(node.beside)]
 
     def change(scope: Scope, expr: Expr) -> Expr:
         if scope == TABLE:

@@ -35,7 +35,7 @@ class ColumnDeclaration:
 
 
 @dataclass(frozen=True)
-class Watermark:
+class WatermarkClause:
     """WATERMARK FOR column AS expression."""
 
     column: Name
@@ -63,7 +63,7 @@ class CreateStream(Statement):
 
     name: Name
     columns: tuple[ColumnDeclaration, ...]
-    watermark: Watermark | None
+    watermark: WatermarkClause | None
     format: Name
     options: tuple[Option, ...]
 

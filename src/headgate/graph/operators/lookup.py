@@ -8,7 +8,7 @@ from typing import ClassVar
 from headgate.graph.expressions import Expr
 from headgate.graph.operators.join import JoinKind
 from headgate.graph.operators.operator import ALL, TABLE, Unary, Write, over
-from headgate.graph.types import Schema
+from headgate.graph.types import Field, Schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +23,10 @@ class Lookup(Unary):
     residual: tuple[Expr, ...] = field(default=(), metadata=over(ALL))
 
     makes_rows: ClassVar[bool] = True
+
+    @property
+    def beside(self) -> tuple[Field, ...]:
+        return self.table_schema.fields
 
     @property
     def detail(self) -> str:

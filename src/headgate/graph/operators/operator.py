@@ -21,7 +21,7 @@ Scope = int | str
 """The columns that an expression of an operator is over: those of an input, by its number, or one of these."""
 LEFT, RIGHT = 0, 1
 ALL = "all inputs"
-"""The columns of all inputs, one after the other, and then the operator's own."""
+"""The columns of all inputs, one after the other, and then those `beside` them."""
 OUTPUT = "output"
 TABLE = "table"
 
@@ -115,6 +115,11 @@ class Operator(Structural):
     def own(self) -> tuple[Field, ...]:
         """The columns that it computes, behind those that it passes."""
         return self.schema.fields[sum(len(self.inputs[i].schema) for i in self.passes) :]
+
+    @property
+    def beside(self) -> tuple[Field, ...]:
+        """The columns that expressions over `ALL` see behind those of the inputs."""
+        return self.own
 
     def origins(self, column: int) -> tuple[tuple[int, int], ...]:
         """Where the values of an output column come from unchanged: (input, column). Empty: it is computed here."""
