@@ -13,7 +13,7 @@ from headgate.operators.batch import FOREVER, NEVER, Arrival, Batch
 from headgate.operators.columns import record
 from headgate.operators.contract import Snapshot
 from headgate.operators.evaluate import select
-from headgate.operators.join_side import Arrived, Side
+from headgate.operators.join_side import Arrived, JoinSide
 from headgate.operators.runs import Run
 
 Ints = npt.NDArray[np.int64]
@@ -48,8 +48,8 @@ class LiveJoin:
         self._residual = node.residual
         left, right = node.left.schema, node.right.schema
         self._sides = (
-            Side(len(left), left.names, node.left_keys, node.bound.left),
-            Side(len(right), right.names, node.right_keys, node.bound.right),
+            JoinSide(len(left), left.names, node.left_keys, node.bound.left),
+            JoinSide(len(right), right.names, node.right_keys, node.bound.right),
         )
         self._types = (left.types, right.types)
         self._pair_names = [f"l{i}" for i in range(len(left))] + [f"r{i}" for i in range(len(right))]

@@ -36,7 +36,7 @@ class Arrived:
         return len(self.times)
 
 
-class Side:
+class JoinSide:
     """The keys, the event time and the state of the left or the right input."""
 
     def __init__(self, width: int, names: Sequence[str], keys: Sequence[Expr], time: Expr) -> None:
