@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from headgate.bench.feed import FeedProcess
-from headgate.bench.plain import Latencies, Plain, Side, running
+from headgate.bench.plain import ComparedSystem, Latencies, Plain, running
 from headgate.bench.workload import CLASSES, Workload, declare, workload_21
 from headgate.engine import Engine
 from headgate.outcome import Outcome, at_least
@@ -48,7 +48,7 @@ def run() -> Outcome:
 def _run(spark: Any, work: Workload, side: str) -> Latencies:
     latencies = Latencies()
     feed = FeedProcess(work.streams, RATE)
-    runner: Side
+    runner: ComparedSystem
     if side == "headgate":
         runner = Engine("cqc", spark=spark, budget=0.5)
         declare(runner, work, feed.folder, latencies)

@@ -108,7 +108,7 @@ class Plain:
         return take
 
 
-class Side(Protocol):
+class ComparedSystem(Protocol):
     """One side of a comparison: `Plain` or an `Engine`."""
 
     def start(self) -> Any: ...
@@ -119,13 +119,13 @@ class Side(Protocol):
 
 
 @contextmanager
-def running(side: Side, feed: FeedProcess) -> Iterator[None]:
-    """Runs one side while rows arrive; stops both at the end and removes the rows."""
+def running(system: ComparedSystem, feed: FeedProcess) -> Iterator[None]:
+    """Runs one system while rows arrive; stops both at the end and removes the rows."""
     feed.start()
     try:
-        side.start()
+        system.start()
         yield
     finally:
         feed.stop()
-        side.stop()
+        system.stop()
         feed.clean()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.bench.feed import FeedProcess
-from headgate.bench.plain import Latencies, Plain, Side, running
+from headgate.bench.plain import ComparedSystem, Latencies, Plain, running
 from headgate.bench.workload import declarations, timed
 from headgate.engine import Engine
 from headgate.outcome import Outcome, at_least
@@ -70,7 +70,7 @@ def _side(
     """Processor seconds of Spark and its workers, number of rows that arrived, and latency."""
     latencies = Latencies()
     feed = FeedProcess(["s0"], RATE)
-    runner: Side
+    runner: ComparedSystem
     if side == "plain":
         runner = Plain(spark, queries, ["s0"], feed.folder, latencies)
     else:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from headgate.bench.feed import SCHEMA, FeedProcess, rows, write
-from headgate.bench.plain import Latencies, Plain, Side, running
+from headgate.bench.plain import ComparedSystem, Latencies, Plain, running
 from headgate.bench.workload import declarations, timed
 from headgate.engine import Engine
 from headgate.outcome import Figures, Outcome
@@ -88,7 +88,7 @@ def _rule(goal: Figures, measured: Figures) -> bool:
 def _latency(spark: Any, side: str, name: str, select: str) -> tuple[float, float, int]:
     latencies = Latencies()
     feed = FeedProcess(["s0"], RATE, EVERY)
-    runner: Side
+    runner: ComparedSystem
     if side == "headgate":
         runner = Engine("cqc", spark=spark)
         runner.execute(declarations(["s0"], feed.folder, DELAY))
