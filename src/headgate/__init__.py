@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headgate.connectors import callback
     from headgate.engine import Engine, EngineError
-    from headgate.spark.sinks import callback
     from headgate.sql import SqlError
 
 __all__ = ["Engine", "EngineError", "SqlError", "callback"]
@@ -15,7 +15,7 @@ _HOMES = {
     "Engine": "headgate.engine",
     "EngineError": "headgate.engine",
     "SqlError": "headgate.sql",
-    "callback": "headgate.spark.sinks",
+    "callback": "headgate.connectors",
 }
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from headgate.cli.main import run
+from headgate.connectors.files import FolderWriter
 from headgate.spark.checkpoint import Checkpoint
-from headgate.spark.sinks.files import FolderWriter
 
 POINTS: dict[str, tuple[type, str, bool]] = {
     "before-commit": (Checkpoint, "commit", True),

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from headgate.cli.main import run
+from headgate.connectors.registry import connectors
 from headgate.sql import Catalog, SqlError
 from tests.oracle.cases import statements_of
 
@@ -34,7 +35,7 @@ def known_type(sql: str, schema: Any) -> Any:
 
 @page_by_page
 def test_sql_blocks_register_and_refusals_are_worded_so(page: Path) -> None:
-    catalog = Catalog(type_of=known_type)
+    catalog = Catalog(type_of=known_type, connectors=connectors())
     for block in blocks(page, "sql"):
         catalog.execute(block, file=page.name)
     for block in blocks(page, "sql refused"):

@@ -12,7 +12,7 @@ import pytest
 
 import headgate as hg
 from headgate.spark.checkpoint import CheckpointError
-from headgate.spark.sources import SourceError
+from headgate.spark.source_rows import SourceError
 from tests.arriving import arrive_json
 from tests.waiting import wait_until
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
+from headgate.connectors.registry import open_sink
 from headgate.spark import worker
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.epochs import Epoch, Epochs
@@ -143,7 +144,10 @@ def _life(root: Path, handler: Handler, done: int) -> int:
     plan = Plan(queries, "cqc", packings={"main@1": packing})
     epochs: list[Epoch] = []
     driver = Epochs(Spark(), checkpoint, checkpoint.identity(), lambda: plan, epochs.append, None)
-    publisher = Publisher(checkpoint, checkpoint.identity(), Spark(), lambda *_: None, lambda _: None, threaded=False)
+    run = checkpoint.identity()
+    publisher = Publisher(
+        checkpoint, lambda q, sink: open_sink(Spark(), q, sink, run), lambda *_: None, lambda _: None, threaded=False
+    )
     for query in queries:
         publisher.open(query)
     publisher.again({query.name: query for query in queries})

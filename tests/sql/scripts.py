@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from headgate.connectors.registry import connectors
 from headgate.graph.operators import Operator
 from headgate.graph.queries import Query
 from headgate.sql import Catalog
@@ -16,7 +17,7 @@ PRELUDE = (WRONG / "prelude.sql").read_text(encoding="utf-8")
 
 def declared() -> Catalog:
     """A catalog with the shared streams, tables, functions and queries."""
-    catalog = Catalog()
+    catalog = Catalog(connectors=connectors())
     catalog.execute(PRELUDE, "prelude.sql")
     return catalog
 

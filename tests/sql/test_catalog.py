@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from headgate.connectors.registry import connectors
 from headgate.graph import types as t
 from headgate.graph.queries import Sink, Spec, Stream, Table
 from headgate.graph.types import Schema
@@ -106,7 +107,7 @@ def test_every_type() -> None:
 
 
 def test_streams_and_tables_from_python() -> None:
-    catalog = Catalog()
+    catalog = Catalog(connectors=connectors())
     catalog.add_stream(Stream("trades", Schema.of(("ts", t.TIMESTAMP), ("price", t.DOUBLE)), time=0, delay=1))
     catalog.add_table(Table("names", Schema.of(("price", t.DOUBLE), ("name", t.STRING)), "parquet"))
     query = catalog.query(
@@ -120,7 +121,7 @@ def test_streams_and_tables_from_python() -> None:
     with pytest.raises(SqlError, match="q:1:1: q is a query already"):
         catalog.query("q", "SELECT price FROM trades")
     with pytest.raises(SqlError, match="parquet cannot replace rows"):
-        catalog.query("q3", "SELECT count(*) FROM trades", sinks=[Sink("parquet")])
+        catalog.query("q3", "SELECT count(*) FROM trades", sinks=[Sink("parquet", {"path": "out"})])
     catalog.drop_query("q")
     assert "q" not in catalog.queries
 

@@ -115,8 +115,8 @@ def _identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _run_engine(folder: str) -> None:
     """The process that is killed: runs the engine and reports its progress in a file."""
+    from headgate.connectors import callback
     from headgate.engine import Engine
-    from headgate.spark.sinks import callback
 
     engine = Engine("cqc", f"{folder}/checkpoint", budget=None)
     engine.execute(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headgate.bench.plain import Latencies
+from headgate.connectors import callback
 from headgate.engine import Engine
 from headgate.graph.queries import Sink
-from headgate.spark.sinks import callback
 
 CLASSES = {"critical": 6, "standard": 3, "report": 1}
 _SELECTIVITIES = (0.25, 0.5, 0.75, 1.0, 0.4, 0.6)

@@ -26,10 +26,11 @@ def read(script: Path) -> str:
 
 def load(script: Path) -> Catalog:
     """The catalog of a script's declarations. Raises SqlError at the first error."""
+    from headgate.connectors.registry import connectors
     from headgate.spark.analysis import type_of
     from headgate.sql import Catalog
 
-    catalog = Catalog(type_of=type_of)
+    catalog = Catalog(type_of=type_of, connectors=connectors())
     catalog.execute(read(script), file=str(script))
     return catalog
 

@@ -18,7 +18,7 @@ from headgate.spark.checkpoint import Checkpoint, CheckpointError
 from headgate.spark.lane import Lane
 from headgate.spark.packing import Packing
 from headgate.spark.required_columns import RequiredColumns, required_columns
-from headgate.spark.sources import Rows, alike, open_streams
+from headgate.spark.source_rows import SourceRows, StreamOpener
 
 _RETRIES = 5
 _CALM = 60.0
@@ -54,20 +54,20 @@ class Lanes:
 
     def __init__(
         self,
-        spark: Any,
+        sources: StreamOpener,
         checkpoint: Checkpoint,
         frames: Mapping[str, Any],
         deliver: Callable[[str, str, int, Any], None],
         every: float = 0.0,
     ) -> None:
-        self._spark = spark
+        self._sources = sources
         self._every = every
         self._checkpoint = checkpoint
         self._frames = frames
         self._deliver = deliver
         self._paths: dict[str, _Path] = {}
         self._streams: dict[str, Stream] = {}
-        self._rows: dict[tuple[str, ...], Rows] = {}
+        self._rows: dict[tuple[str, ...], SourceRows] = {}
         self._stale: set[str] = set()
         self._once: bool | None = None
         self._lock = threading.RLock()
@@ -213,11 +213,11 @@ class Lanes:
         groups: dict[object, list[str]] = {}
         for name in path.streams:
             stream = self._streams.get(name)
-            key = alike(stream) if stream is not None and name not in self._frames else None
+            key = self._sources.group_key(stream) if stream is not None and name not in self._frames else None
             groups.setdefault(key if key is not None else name, []).append(name)
         return list(groups.values())
 
-    def _open(self, group: list[str]) -> Rows:
+    def _open(self, group: list[str]) -> SourceRows:
         for name in group:
             if name not in self._streams:
                 raise LaneError(
@@ -228,7 +228,7 @@ class Lanes:
         if key not in self._rows:
             frame = self._frames.get(group[0])
             streams = [self._streams[name] for name in group]
-            self._rows[key] = Rows(frame) if frame is not None else open_streams(self._spark, streams)
+            self._rows[key] = SourceRows(frame) if frame is not None else self._sources.open(streams)
         return self._rows[key]
 
     def _made(self, path: _Path) -> Lane:

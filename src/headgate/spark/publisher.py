@@ -1,42 +1,40 @@
-"""Brings the results of committed epochs to the sinks, in order, on a thread of its own."""
+"""Publishes the results of committed epochs to the sinks, in order, on a thread of its own."""
 
 from __future__ import annotations
 
 import queue
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import pyarrow as pa
 
-from headgate.graph.queries import Query
+from headgate.graph.queries import Query, Sink
 from headgate.spark.checkpoint import Checkpoint
-from headgate.spark.sinks import Results, SinkError, Writer, open_sink
+from headgate.spark.results import Results, SinkError, Writer
 from headgate.spark.task import DEAD
 
 
 class Publisher:
-    """Publishes epochs one after the other; when all sinks have an epoch, the checkpoint is told.
+    """Publishes epochs in order; when all sinks have an epoch, the checkpoint records it.
 
-    `dead` gets malformed rows, `done` every epoch that is published. Without `threaded`, `put` does it all itself.
+    `open_sink` opens a sink of a query. `dead` receives malformed rows, `done` every epoch that is published. Without
+    `threaded`, `put` publishes before it returns.
 
-    A sink that refuses stops the publishing, not the epochs: the results stay in the outbox, `failure` tells why, and
-    a restart publishes them if the checkpoint is `kept`.
+    A sink that fails stops the publishing, not the epochs: the results stay in the outbox, `failure` says why, and a
+    restart publishes them if the checkpoint is `kept`.
     """
 
     def __init__(
         self,
         checkpoint: Checkpoint,
-        run: str,
-        spark: Any,
+        open_sink: Callable[[Query, Sink], Writer],
         dead: Callable[[int, pa.Table], None],
         done: Callable[[int], None],
         threaded: bool = True,
         kept: bool = True,
     ) -> None:
         self._checkpoint = checkpoint
-        self._run = run
-        self._spark = spark
+        self._open_sink = open_sink
         self._dead = dead
         self._done = done
         self._then = "; its results are in the checkpoint and are published at the next start" if kept else ""
@@ -48,20 +46,19 @@ class Publisher:
             self._thread = threading.Thread(target=self._work, name="headgate-publisher", daemon=True)
             self._thread.start()
 
-    def open(self, query: Query, extra: tuple[Writer, ...] = ()) -> None:
-        """Opens the sinks of a query; SinkError if one cannot be opened."""
-        writers = [open_sink(query, sink, self._run, self._spark) for sink in query.sinks]
-        self._writers[query.name] = (query, [*writers, *extra])
+    def open(self, query: Query, extra: tuple[Sink, ...] = ()) -> None:
+        """Opens the sinks of a query and `extra` ones; SinkError if one cannot be opened."""
+        self._writers[query.name] = (query, [self._open_sink(query, sink) for sink in (*query.sinks, *extra)])
 
     def put(self, epoch: int, results: tuple[tuple[str, pa.Table], ...]) -> None:
-        """Hands over an epoch; returns at once, unless there is no thread."""
+        """Queues an epoch for publication; without a thread, publishes it."""
         if self._thread is None:
             self._all(epoch, results)
         else:
             self._queue.put((epoch, results))
 
     def again(self, names: Mapping[str, Query]) -> int:
-        """Publishes what was committed and perhaps not published before a crash; gives the number of epochs."""
+        """Publishes the epochs that were committed but not recorded as published; returns their number."""
         published = self._checkpoint.published()
         left = [commit for commit in self._checkpoint.commits() if commit.epoch > published]
         for commit in left:
@@ -70,7 +67,7 @@ class Publisher:
         return len(left)
 
     def close(self) -> None:
-        """Publishes what is left and ends."""
+        """Publishes the queued epochs, then closes the sinks."""
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join()
@@ -88,8 +85,8 @@ class Publisher:
             except SinkError as error:
                 self.failure = SinkError(f"{error}{self._then}")
             except Exception as error:
-                told = f"epoch {epoch} could not be published: {type(error).__name__}: {error}{self._then}"
-                self.failure = SinkError(told)
+                reason = f"{type(error).__name__}: {error}"
+                self.failure = SinkError(f"epoch {epoch} could not be published: {reason}{self._then}")
 
     def _all(self, epoch: int, results: tuple[tuple[str, pa.Table], ...]) -> None:
         for name, table in results:

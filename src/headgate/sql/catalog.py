@@ -11,6 +11,7 @@ from sqlglot import exp
 from headgate.graph import types as t
 from headgate.graph.expressions import Call, Column, Expr, Literal
 from headgate.graph.operators import Operator
+from headgate.graph.options import Connectors
 from headgate.graph.queries import DEFAULT_CLASS, Query, QueryClass, Sink, Spec, Stream, Table
 from headgate.graph.types import Field, Schema
 from headgate.sql import declare
@@ -19,7 +20,6 @@ from headgate.sql.context import Context, Names, PythonFunction, SplitBranch, Ty
 from headgate.sql.dialect import parse, parse_select, start
 from headgate.sql.errors import Script, closest
 from headgate.sql.expressions import ExpressionBinder
-from headgate.sql.formats import UPDATING
 from headgate.sql.plan import plan, split_plan
 from headgate.sql.relation import Relation, Static
 from headgate.sql.scope import Scope
@@ -41,10 +41,14 @@ class Catalog:
     """What is declared, by name without regard to case. Used by one thread at a time.
 
     `type_of` gives the type of a Spark SQL expression over a schema; without it, functions that only Spark knows
-    are refused.
+    are refused. `connectors` declares the known sources, tables and sinks; without it, formats and options are taken as
+    they are written.
     """
 
-    def __init__(self, type_of: TypeOf | None = None, time_zone: str = "UTC") -> None:
+    def __init__(
+        self, type_of: TypeOf | None = None, time_zone: str = "UTC", connectors: Connectors | None = None
+    ) -> None:
+        self._connectors = connectors
         self._context = Context(type_of=type_of)
         self._context.classes[DEFAULT_CLASS.name] = DEFAULT_CLASS
         self._context.time_zone = declare.check_zone(time_zone, Script(time_zone, "time zone"), 0)
@@ -107,8 +111,8 @@ class Catalog:
         script = Script(select, name)
         self._new_name(st.Name(name, 0), "query", script)
         rank = self._class(st.Name(cls, 0), script) if cls is not None else self._default_class
-        given = tuple(sinks)
-        made = self._query(name, parse_select(script), rank, given, spec or Spec(), select, script, (0,) * len(given))
+        given = tuple(_clause(sink) for sink in sinks)
+        made = self._query(name, parse_select(script), rank, given, spec or Spec(), select, script)
         self._context.queries[name] = made
         return made
 
@@ -127,11 +131,11 @@ class Catalog:
                 return Result("created", "class", name.text)
             case st.CreateStream(name=name):
                 self._new_name(name, "stream", script)
-                context.streams[name.text] = declare.declare_stream(statement, context, script)
+                context.streams[name.text] = declare.declare_stream(statement, context, self._connectors, script)
                 return Result("created", "stream", name.text)
             case st.CreateTable(name=name):
                 self._new_name(name, "table", script)
-                context.tables[name.text] = declare.declare_table(statement, script)
+                context.tables[name.text] = declare.declare_table(statement, self._connectors, script)
                 return Result("created", "table", name.text)
             case st.CreateFunction(name=name):
                 self._new_function(name, script)
@@ -153,10 +157,8 @@ class Catalog:
         name = statement.name
         self._new_name(name, "query", script)
         cls = self._class(statement.cls, script) if statement.cls is not None else self._default_class
-        sinks = declare.declare_sinks(statement.sinks, script)
         spec = declare.declare_spec(statement.spec, script)
-        places = tuple(clause.format.at for clause in statement.sinks)
-        made = self._query(name.text, statement.select, cls, sinks, spec, statement.sql, script, places)
+        made = self._query(name.text, statement.select, cls, statement.sinks, spec, statement.sql, script)
         self._context.queries[name.text] = made
 
     def _query(
@@ -164,13 +166,13 @@ class Catalog:
         name: str,
         select: exp.Expr,
         cls: QueryClass,
-        sinks: tuple[Sink, ...],
+        clauses: tuple[st.Into, ...],
         spec: Spec,
         sql: str,
         script: Script,
-        places: tuple[int, ...],
     ) -> Query:
-        """Binds and plans a query; `places` are where its sinks stand in the text."""
+        """Binds and plans a query."""
+        sinks = declare.declare_sinks(clauses, self._connectors, script)
         binder = SelectBinder(self._context, script)
         relation = binder.query(select)
         binder.check_stream(relation, select)
@@ -178,9 +180,7 @@ class Catalog:
         made = plan(relation, script)
         schema = Schema(tuple(Field(c.name, c.expr.type) for c in relation.columns))
         mode: OneOf["append", "update"] = "append" if relation.identity is None else "update"
-        for sink, at in zip(sinks, places, strict=True):
-            if mode == "update" and sink.format.lower() not in UPDATING:
-                raise script.error(_cannot_update(sink.format), at)
+        declare.check_sinks(clauses, sinks, schema, mode == "update", self._connectors, script)
         return Query(name, made, schema, cls, sinks, spec, mode, sql)
 
     def _check_columns(self, relation: Relation, select: exp.Expr, script: Script) -> None:
@@ -268,11 +268,10 @@ class Catalog:
         return self._context.classes[DEFAULT_CLASS.name]
 
 
-def _cannot_update(format_: str) -> str:
-    return (
-        f"this query replaces rows that it put out before, and {format_} cannot replace rows; "
-        "group by a window, or put it out to console, memory, kafka or a callback"
-    )
+def _clause(sink: Sink) -> st.Into:
+    """A sink that was made in Python, as the clause that declares it."""
+    options = tuple(st.Option(st.Name(key, 0), value, 0) for key, value in sink.options.items())
+    return st.Into(st.Name(sink.format, 0), options)
 
 
 def _visible(relation: Relation) -> Operator:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 import re
-import sys
 from decimal import Decimal, InvalidOperation
 
 from headgate.graph import types as t
 from headgate.graph.expressions import Column
+from headgate.graph.options import Connectors
 from headgate.graph.queries import QueryClass, Sink, Spec, Stream, Table
 from headgate.graph.types import Field, Schema
 from headgate.sql import statements as st
@@ -19,7 +17,8 @@ from headgate.sql.dialect import start
 from headgate.sql.durations import BadDuration, duration
 from headgate.sql.errors import Script, closest
 from headgate.sql.expressions import ExpressionBinder
-from headgate.sql.formats import SINKS, SOURCES, TABLES, read_options, unique
+from headgate.sql.options import check_fit, checked, unique
+from headgate.sql.python_functions import import_problem
 from headgate.sql.relation import reading
 from headgate.sql.scope import Scope
 from headgate.sql.sources import stream_source
@@ -43,11 +42,16 @@ def declare_class(statement: st.CreateClass, script: Script) -> QueryClass:
     return QueryClass(statement.name.text, int(option.value))
 
 
-def declare_stream(statement: st.CreateStream, context: Context, script: Script) -> Stream:
+def declare_stream(
+    statement: st.CreateStream, context: Context, connectors: Connectors | None, script: Script
+) -> Stream:
     """CREATE STREAM."""
     schema = _schema(statement.columns, "column", script)
-    options = read_options(statement.options, statement.format, SOURCES, "source", script)
-    stream = Stream(statement.name.text, schema, None, 0, statement.format.text, options)
+    known = connectors.sources if connectors is not None else {}
+    source, options = checked(statement.options, statement.format, known, "source", script)
+    if source in known:
+        check_fit(known[source], options, statement.options, statement.format, schema, script)
+    stream = Stream(statement.name.text, schema, None, 0, source, options)
     if statement.watermark is None:
         return stream
     place, delay = _watermark(statement.watermark, stream, context, script)
@@ -76,55 +80,57 @@ def _watermark(clause: st.WatermarkClause, stream: Stream, context: Context, scr
     return place, -shape.shift
 
 
-def declare_table(statement: st.CreateTable, script: Script) -> Table:
+def declare_table(statement: st.CreateTable, connectors: Connectors | None, script: Script) -> Table:
     """CREATE TABLE."""
     schema = _schema(statement.columns, "column", script)
-    options = read_options(statement.options, statement.format, TABLES, "table", script)
-    return Table(statement.name.text, schema, statement.format.text, options)
+    known = connectors.tables if connectors is not None else {}
+    source, options = checked(statement.options, statement.format, known, "table", script)
+    if source in known:
+        check_fit(known[source], options, statement.options, statement.format, schema, script)
+    return Table(statement.name.text, schema, source, options)
 
 
 def declare_function(statement: st.CreateFunction, script: Script) -> PythonFunction:
     """CREATE FUNCTION: the target must be there to be imported."""
     parameters = _schema(statement.parameters, "parameter", script)
     returns = arrow_type(statement.returns, script, statement.returns_at)
-    problem = _import_problem(statement.target)
+    problem = import_problem(statement.target)
     if problem is not None:
         raise script.error(problem, statement.target_at)
     return PythonFunction(statement.name.text, parameters.types, returns, statement.target)
 
 
-def _import_problem(target: str) -> str | None:
-    """Why `module:function` cannot be imported, or None if it can."""
-    module_name, _, name = target.partition(":")
-    if not re.fullmatch(r"[\w.]+", module_name) or not name.isidentifier():
-        return f"'{target}' is not 'module:function'"
-    here = os.getcwd()
-    added = here not in sys.path
-    if added:
-        sys.path.insert(0, here)  # as python -m does, so that functions beside the script are found
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        return f"cannot import {module_name}: {type(error).__name__}: {error}"
-    finally:
-        if added and here in sys.path:
-            sys.path.remove(here)
-    found = getattr(module, name, None)
-    if found is None:
-        known = [n for n in vars(module) if not n.startswith("_") and callable(getattr(module, n))]
-        return f"module {module_name} has no function {name}{closest(name, known)}"
-    if not callable(found):
-        return f"{target} is a {type(found).__name__}, not a function"
-    return None
+def declare_sinks(clauses: tuple[st.Into, ...], connectors: Connectors | None, script: Script) -> tuple[Sink, ...]:
+    """The INTO clauses of a query, each with options that its sink declares."""
+    known = connectors.sinks if connectors is not None else {}
+    return tuple(Sink(*checked(clause.options, clause.format, known, "sink", script)) for clause in clauses)
 
 
-def declare_sinks(clauses: tuple[st.Into, ...], script: Script) -> tuple[Sink, ...]:
-    """The INTO clauses of a query."""
-    sinks = []
-    for clause in clauses:
-        options = read_options(clause.options, clause.format, SINKS, "sink", script)
-        sinks.append(Sink(clause.format.text, options))
-    return tuple(sinks)
+def check_sinks(
+    clauses: tuple[st.Into, ...],
+    sinks: tuple[Sink, ...],
+    schema: Schema,
+    update: bool,
+    connectors: Connectors | None,
+    script: Script,
+) -> None:
+    """Refuses sinks that cannot hold a query's columns or, if `update`, cannot replace rows that it put out before."""
+    if connectors is None:
+        return
+    for clause, sink in zip(clauses, sinks, strict=True):
+        known = connectors.sinks.get(sink.format)
+        if update and (known is None or not known.replaces_rows):
+            raise script.error(_cannot_update(sink.format, connectors), clause.format.at)
+        if known is not None:
+            check_fit(known, sink.options, clause.options, clause.format, schema, script)
+
+
+def _cannot_update(format_: str, connectors: Connectors) -> str:
+    able = sorted(name for name, sink in connectors.sinks.items() if sink.replaces_rows)
+    return (
+        f"this query replaces rows that it put out before, and {format_} cannot replace rows; "
+        f"group by a window, or put it out to {', '.join(able[:-1])} or {able[-1]}"
+    )
 
 
 def declare_spec(options: tuple[st.Option, ...], script: Script) -> Spec:

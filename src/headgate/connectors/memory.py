@@ -1,19 +1,43 @@
-"""The newest results of a query, in the driver's memory: what `engine.results` shows."""
+"""The newest results of a query, in the driver's memory: what `engine.results` returns."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from headgate.spark.sinks.contract import Results
+from headgate.connectors.contract import Guarantee, ResultSink
+from headgate.graph.options import OptionDeclaration, OptionSet
+from headgate.graph.queries import Query
+from headgate.spark.results import Results
+
+_ROWS = OptionDeclaration("rows", "newest rows that `engine.results` keeps", "integer", default="10000", least=1)
+
+
+class MemorySink(ResultSink):
+    """Keeps the newest rows, or the current row of each key of a query that updates."""
+
+    name = "memory"
+    about = "the newest rows, as `engine.results` returns them; every query has this sink, also without INTO memory"
+    options = OptionSet((_ROWS,))
+    replaces_rows = True
+    guarantee = Guarantee(True, "a repeated epoch is recognized; a new process starts empty")
+    example = "rows '1000'"
+
+    def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> MemoryWriter:
+        del spark
+        assert _ROWS.default is not None
+        writer = MemoryWriter(query.schema.arrow(), int(options.get(_ROWS.name, _ROWS.default)))
+        writer.follow(run)
+        return writer
 
 
 class MemoryWriter:
     """Keeps the newest `limit` rows of an append query, or the current row of each identity of an update query.
 
-    `publish` is called by the publisher's thread, `table` by anyone's.
+    `publish` is called by the publisher's thread, `table` from any thread.
     """
 
     def __init__(self, schema: pa.Schema, limit: int) -> None:
@@ -24,9 +48,20 @@ class MemoryWriter:
         self._rows = 0
         self._current: dict[tuple[Any, ...], pa.Table] = {}
         self._updates = False
+        self._run = ""
+        self._epoch = -1
+
+    def follow(self, run: str) -> None:
+        """The epochs that follow are those of this run; the rows so far stay."""
+        with self._lock:
+            if run != self._run:
+                self._run, self._epoch = run, -1
 
     def publish(self, results: Results) -> None:
         with self._lock:
+            if results.epoch <= self._epoch:
+                return
+            self._epoch = results.epoch
             if results.identity is not None:
                 self._update(results)
                 return
@@ -36,6 +71,7 @@ class MemoryWriter:
                 self._rows -= self._tables.pop(0).num_rows
 
     def table(self) -> pa.Table:
+        """The rows that are kept, oldest first."""
         with self._lock:
             parts = list(self._current.values()) if self._updates else list(self._tables)
         if not parts:

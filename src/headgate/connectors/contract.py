@@ -1,0 +1,114 @@
+"""What a connector is: a stream's source, a static table or a sink, each described by one class."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from headgate.graph.options import OptionProblem, OptionSet
+from headgate.graph.queries import Query, Stream, Table
+from headgate.graph.types import Schema
+from headgate.spark.results import Writer
+from headgate.spark.source_rows import SourceRows
+
+MEMBER = "_headgate_member"
+
+
+class Connector(ABC):  # noqa: B024 - each kind has its own abstract method
+    """What sources, tables and sinks have in common. A class without a name is not offered to users."""
+
+    name: str = ""
+    about: str = ""
+    """One line for the documentation."""
+    options: OptionSet = OptionSet()
+    example: str = ""
+    """Options that work, as SQL; `{folder}` stands for a folder that exists."""
+
+    def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
+        """What is wrong with options that are each allowed, for rows with these columns."""
+        del options, schema
+        return None
+
+
+@dataclass(frozen=True)
+class SourceGroup:
+    """The options by which streams are read as one source, and the column that tells them apart."""
+
+    options: dict[str, str]
+    tag: list[str] = field(default_factory=list)
+    member: str | None = None
+
+
+class StreamSource(Connector):
+    """A source of streams.
+
+    `together` is the option by which Spark reads several streams as one source: a folder or a topic.
+    """
+
+    together: str | None = None
+
+    @abstractmethod
+    def open(self, spark: Any, streams: Sequence[Stream]) -> SourceRows:
+        """A streaming DataFrame with the declared columns, of one stream or of several with the same `group_key`."""
+
+    def group_key(self, stream: Stream) -> object:
+        """See `StreamOpener`."""
+        place = stream.options.get(self.together or "")
+        if place is None or any(sign in place for sign in "*?[]{},"):
+            return None
+        rest = tuple(sorted((key, value) for key, value in stream.options.items() if key != self.together))
+        return (self.name, stream.schema.names, stream.schema, rest)
+
+    def combine(self, values: Sequence[str]) -> tuple[str, list[str]]:
+        """One value of the option `together` for several, and Spark SQL that is true for the rows of each."""
+        raise NotImplementedError(f"{self.name} reads each stream alone")
+
+    def group(self, streams: Sequence[Stream]) -> SourceGroup:
+        """How several streams are read as one."""
+        options = dict(streams[0].options)
+        if len(streams) == 1:
+            return SourceGroup(options)
+        assert self.together is not None
+        options[self.together], tests = self.combine([stream.options[self.together] for stream in streams])
+        cases = " ".join(f"WHEN {test} THEN {number}" for number, test in enumerate(tests))
+        return SourceGroup(options, [f"CASE {cases} END AS {MEMBER}"], f"`{MEMBER}`")
+
+
+class StaticTable(Connector):
+    """A table that is read once, for joins with streams."""
+
+    @abstractmethod
+    def open(self, spark: Any, table: Table) -> Any:
+        """A DataFrame with the declared columns."""
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """How often a result arrives after crashes, and by what means."""
+
+    exactly_once: bool
+    means: str
+
+    def __str__(self) -> str:
+        return f"{'exactly' if self.exactly_once else 'at least'} once: {self.means}"
+
+
+class ResultSink(Connector):
+    """A destination of results."""
+
+    replaces_rows: bool = False
+    guarantee: Guarantee
+
+    @abstractmethod
+    def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> Writer:
+        """A writer for one query; SinkError if it cannot be opened.
+
+        `run` identifies the checkpoint: two runs that write to the same place never use the same names.
+        """
+
+
+def quoted(text: str) -> str:
+    """A text as it stands inside a Spark SQL literal."""
+    return text.replace("\\", "\\\\").replace("'", "\\'")

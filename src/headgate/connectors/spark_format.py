@@ -1,0 +1,168 @@
+"""Any format that Spark reads or writes and that has no class here: Spark checks its options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headgate.connectors.contract import Guarantee, ResultSink, StaticTable, StreamSource
+from headgate.graph.options import OptionDeclaration, OptionSet
+from headgate.graph.queries import Query, Stream, Table
+from headgate.graph.types import Field, Schema
+from headgate.spark.results import Results, SinkError, Writer
+from headgate.spark.source_rows import SourceError, SourceRows
+
+_NOT_FOUND = ("DATA_SOURCE_NOT_FOUND", "_DATA_SOURCE_NOT_ENABLED")
+
+
+def reason(error: Exception) -> str:
+    """Spark's message in one line, without the error class, the statement and the stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # A Java exception that PySpark does not know is named in the second line.
+    java = [line.lstrip(": ").partition("Exception: ")[2] for line in lines if line.startswith(": ")]
+    text = java[0] if java and java[0] else lines[0] if lines else type(error).__name__
+    return re.split(r"\.? SQLSTATE:", re.sub(r"^\[[A-Z0-9_.]+\] ", "", text))[0].rstrip(".")
+
+
+def missing(error: Exception) -> bool:
+    """Whether Spark does not have the data source."""
+    return any(sign in str(error) for sign in _NOT_FOUND)
+
+
+def package_hint(package: str) -> str:
+    """Where to put a package that Spark loads; `{version}` and `{scala}` stand for Spark's own."""
+    import pyspark
+
+    name = package.format(version=pyspark.__version__, scala="2.13")
+    return (
+        f"set PYSPARK_SUBMIT_ARGS='--packages {name} pyspark-shell' (or --jars with its files) before the start, or"
+        f" give Engine(spark=…) a session with spark.jars.packages={name}"
+    )
+
+
+def check_columns(stream: Stream, source: str, frame: Any, hint: str = "") -> None:
+    """SourceError if a source does not give a declared column."""
+    gone = [name for name in stream.schema.names if name.lower() not in {c.lower() for c in frame.columns}]
+    if gone:
+        has = ", ".join(frame.columns)
+        raise SourceError(f"stream {stream.name}: source {source} gives no column {gone[0]}; it gives {has}{hint}")
+
+
+class SparkFormatSource(StreamSource):
+    """A source whose own columns are the stream's."""
+
+    package: str | None = None
+    """The package that brings it, if Spark comes without it."""
+
+    def open(self, spark: Any, streams: Sequence[Stream]) -> SourceRows:
+        [stream] = streams
+        frame = self.load(spark, stream, stream.options)
+        check_columns(stream, stream.source, frame)
+        return SourceRows(frame)
+
+    def load(self, spark: Any, stream: Stream, options: Mapping[str, str], schema: Any = None) -> Any:
+        """Spark's streaming DataFrame; SourceError in one line if Spark refuses."""
+        reader = spark.readStream.format(stream.source).options(**options)
+        try:
+            return (reader if schema is None else reader.schema(schema)).load()
+        except Exception as error:
+            hint = f"; {package_hint(self.package)}" if self.package is not None and missing(error) else ""
+            raise SourceError(f"stream {stream.name}: source {stream.source}: {reason(error)}{hint}") from error
+
+
+class SparkFormatTable(StaticTable):
+    """A static table in any format that Spark reads."""
+
+    gives_schema: bool = False
+    """Whether the reader must be given the declared columns."""
+
+    def open(self, spark: Any, table: Table) -> Any:
+        from headgate.spark.types import ddl
+
+        reader = spark.read.format(table.source).options(**table.options)
+        if self.gives_schema:
+            reader = reader.schema(ddl(table.schema))
+        try:
+            frame = reader.load()
+            return frame.selectExpr(*(f"CAST(`{f.name}` AS {_sql(f)}) AS `{f.name}`" for f in table.schema.fields))
+        except Exception as error:
+            raise SourceError(f"table {table.name}: source {table.source}: {reason(error)}") from error
+
+
+class SparkFormatSink(ResultSink):
+    """A folder, a table or another target of Spark's batch writer."""
+
+    about = "any other format that Spark writes"
+    options = OptionSet(
+        (
+            OptionDeclaration("path", "folder; each epoch writes its subfolder `epoch=<n>`"),
+            OptionDeclaration("table", "table that Spark's catalog knows; each epoch is appended"),
+            OptionDeclaration("partitionBy", "columns, divided by commas", "columns"),
+        ),
+        others=True,
+    )
+    guarantee = Guarantee(False, "exactly once in a folder, since an epoch overwrites its own subfolder")
+    package: str | None = None
+
+    def __init__(self, format_: str | None = None) -> None:
+        self._format = format_ or self.name
+
+    def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> Writer:
+        self.check_installed(spark, query)
+        return SparkFormatWriter(spark, query.name, self._format, options)
+
+    def check_installed(self, spark: Any, query: Query) -> None:
+        """SinkError if Spark does not have the data source, which the first result would show much later."""
+        try:
+            spark.read.format(self._format).load()
+        except Exception as error:
+            # Without options most formats refuse to read; that is no sign against them.
+            if missing(error):
+                hint = f"; {package_hint(self.package)}" if self.package is not None else ""
+                raise SinkError(f"query {query.name}: sink {self._format}: {reason(error)}{hint}") from error
+
+
+class SparkFormatWriter:
+    """Writes the results of each epoch with Spark's batch writer."""
+
+    def __init__(self, spark: Any, query: str, format_: str, options: Mapping[str, str]) -> None:
+        rest = {key: value for key, value in options.items() if key.lower() not in ("path", "table", "partitionby")}
+        given = {key.lower(): value for key, value in options.items()}
+        self._spark = spark
+        self._query = query
+        self._format = format_
+        self._options = rest
+        self._path = given.get("path")
+        self._table = given.get("table")
+        self._columns = [name.strip() for name in given.get("partitionby", "").split(",") if name.strip()]
+
+    def publish(self, results: Results) -> None:
+        try:
+            writer = self._spark.createDataFrame(results.table).write.format(self._format)
+            writer = writer.options(**self._options, **self.epoch_options(results.epoch))
+            self.save(writer.partitionBy(*self._columns) if self._columns else writer, results.epoch)
+        except Exception as error:
+            raise SinkError(f"query {self._query}: sink {self._format}: {reason(error)}") from error
+
+    def epoch_options(self, epoch: int) -> dict[str, str]:
+        """Options that say which epoch is written."""
+        del epoch
+        return {}
+
+    def save(self, writer: Any, epoch: int) -> None:
+        if self._table is not None:
+            writer.mode("append").saveAsTable(self._table)
+        elif self._path is not None:
+            writer.mode("overwrite").save(f"{self._path}/epoch={epoch:09d}")
+        else:
+            writer.mode("append").save()
+
+    def close(self) -> None:
+        """Spark's writer keeps nothing open."""
+
+
+def _sql(column: Field) -> str:
+    from headgate.spark.types import ddl
+
+    return ddl(Schema((column,))).partition("` ")[2]

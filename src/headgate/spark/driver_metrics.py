@@ -1,0 +1,105 @@
+"""Figures that the driver counts, combined with the newest metrics of the network."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.graph.queries import Query, QueryClass
+from headgate.operators.batch import Arrival
+from headgate.runtime.latency import Latency
+from headgate.spark.epochs import Epoch
+
+
+class DriverMetrics:
+    """Counts epochs, published rows, failures, dead letters and latencies of one run. Any thread may call it."""
+
+    def __init__(self, failed: Mapping[str, str] | None = None, started: float = 0.0) -> None:
+        self._lock = threading.Lock()
+        self._started = started
+        self._epochs = 0
+        self._rows: dict[str, int] = {}
+        self._failed = dict(failed or {})
+        self._dead: dict[str, int] = {}
+        self._network: dict[str, Any] = {}
+        self._seconds: dict[str, float] = {}
+        self._latency: dict[str, Latency] = {}
+        # Of the epochs that are committed and not yet published.
+        self._arrivals: dict[int, dict[str, Arrival]] = {}
+
+    def committed(self, epoch: Epoch) -> None:
+        """Counts an epoch after its commit."""
+        with self._lock:
+            self._epochs += 1
+            self._failed.update(epoch.failed)
+            self._seconds = epoch.seconds
+            self._arrivals[epoch.number] = epoch.arrivals
+            if epoch.metrics is not None:
+                self._network = epoch.metrics
+            for name, table in epoch.results:
+                self._rows[name] = self._rows.get(name, 0) + table.num_rows
+
+    def published(self, epoch: int) -> None:
+        """All sinks have an epoch: its results can be read, which ends the latency of its rows."""
+        now = time.time()
+        with self._lock:
+            for query, arrival in self._arrivals.pop(epoch, {}).items():
+                self._latency.setdefault(query, Latency()).add(now, arrival)
+
+    def malformed(self, rows: pa.Table) -> None:
+        """Counts dead letters by their stream."""
+        with self._lock:
+            for name in rows.column("stream").to_pylist():
+                self._dead[name] = self._dead.get(name, 0) + 1
+
+    def forget_failure(self, query: str) -> None:
+        """The query is dropped."""
+        with self._lock:
+            self._failed.pop(query, None)
+
+    def forget_latency(self) -> None:
+        """Restarts the latency figures."""
+        with self._lock:
+            self._latency.clear()
+
+    def report(self, queries: Mapping[str, Query], classes: Mapping[str, QueryClass], running: bool) -> dict[str, Any]:
+        """The metrics of `Engine.metrics`, without the engine's own settings."""
+        with self._lock:
+            merged: dict[str, Latency] = {}
+            by_query: dict[str, Any] = {}
+            for name, query in queries.items():
+                latency = self._latency.get(name, Latency())
+                merged.setdefault(query.cls.name, Latency()).merge(latency)
+                figures = _with_latency(self._network.get("queries", {}).get(name, {}), latency)
+                figures["class"] = query.cls.name
+                figures["published"] = self._rows.get(name, 0)
+                figures["error"] = self._failed.get(name) or figures.get("error")
+                figures["state"] = "failed" if figures["error"] else "running" if running else "stopped"
+                by_query[name] = figures
+            by_class: dict[str, Any] = {}
+            for name, latency in merged.items():
+                figures = _with_latency(self._network.get("classes", {}).get(name, {}), latency)
+                figures["priority"] = float(classes[name].priority)
+                by_class[name] = figures
+            elapsed = time.monotonic() - self._started if self._started else 0.0
+            return {
+                **self._network,
+                "queries": by_query,
+                "classes": by_class,
+                "epochs": self._epochs,
+                "epochs_per_second": self._epochs / elapsed if elapsed else 0.0,
+                "epoch_seconds": dict(self._seconds),
+                "dead_letters": dict(self._dead),
+            }
+
+
+def _with_latency(network: Mapping[str, Any], latency: Latency) -> dict[str, Any]:
+    """The network's figures, with its latency under another name: ours ends when a result can be read."""
+    figures = dict(network)
+    figures["network_latency"] = figures.get("latency", Latency().figures())
+    figures["latency"] = latency.figures()
+    return figures

@@ -1,0 +1,42 @@
+"""The rows of streams as Spark reads them, and what the lanes need to open them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from headgate.graph.queries import Stream
+
+
+class SourceError(ValueError):
+    """A stream cannot be read; the message names the stream and what to write."""
+
+
+@dataclass(frozen=True)
+class SourceRows:
+    """The rows of one stream, or of several that are read as one source.
+
+    `flaw` is Spark SQL that is not null for a malformed row: its raw text. `member` is Spark SQL for the position, in
+    the group, of the stream that a row belongs to; None if the group has one stream.
+    """
+
+    frame: Any
+    flaw: str | None = None
+    member: str | None = None
+
+
+class StreamOpener(Protocol):
+    """Opens declared streams as streaming DataFrames."""
+
+    def group_key(self, stream: Stream) -> object:
+        """Streams with equal keys can be read as one source; None if this one is read alone.
+
+        One source for many streams is one listing, one log and one scan a trigger instead of one each: with 27 streams
+        that is most of a trigger's time.
+        """
+        ...
+
+    def open(self, streams: Sequence[Stream]) -> SourceRows:
+        """The rows of one stream, or of several with the same key; SourceError if they cannot be read."""
+        ...
