@@ -1,4 +1,4 @@
-"""check, explain and bench: what they print, and how they exit when something is wrong."""
+"""check, explain and bench: output, and exit codes on errors."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def headgate(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
     return int(done.value.code or 0), out, err
 
 
-def test_check_says_what_a_script_declares(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_counts_the_declarations(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = headgate(capsys, "check", str(FIRE))
     assert (code, err) == (0, "")
     assert out == f"{FIRE}: ok (1 stream, 5 queries)\n"
 
 
 def test_check_starts_no_jvm() -> None:
-    """A script that needs no function of Spark's is checked without Spark."""
+    """A script without Spark functions is checked without Spark."""
     program = (
         "import sys; sys.argv = ['headgate', 'check', sys.argv[1]]\n"
         "from headgate.cli.main import run\n"
@@ -42,7 +42,7 @@ def test_check_starts_no_jvm() -> None:
 
 
 @pytest.mark.parametrize("command", ["check", "explain"])
-def test_a_wrong_script_is_one_line_with_its_place(
+def test_an_error_in_a_script_is_one_line_with_its_position(
     command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     script = tmp_path / "wrong.sql"
@@ -79,7 +79,7 @@ def test_wrong_usage_is_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert headgate(capsys, "bench")[0] == 2
 
 
-def test_a_fault_of_ours_is_exit_3(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_exit_3(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(script: Path) -> None:
         raise RuntimeError("boom")
 
@@ -89,7 +89,7 @@ def test_a_fault_of_ours_is_exit_3(capsys: pytest.CaptureFixture[str], monkeypat
     assert err == "headgate: internal error: RuntimeError: boom (headgate --debug … shows the traceback)\n"
 
 
-def test_explain_tells_what_is_shared(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_shows_shared_operators(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = headgate(capsys, "explain", str(FIRE), "--policy", "chain")
     assert (code, err) == (0, "")
     assert "policy chain" in out.splitlines()[0]
@@ -105,7 +105,7 @@ def test_explain_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     operators = {o["number"]: o for o in found["operators"]}
     assert operators[0]["kind"] == "source"
     assert operators[0]["shared"]
-    # Every operator but the source is in exactly one unit, and every unit gets a turn.
+    # Every operator except the source is in exactly one unit, and every unit has a turn.
     inside = [o for unit in found["units"] for o in unit["operators"]]
     assert sorted(inside) == sorted(operators.keys() - {0})
     assert sorted(unit["turn"] for unit in found["units"]) == list(range(1, len(found["units"]) + 1))
@@ -160,7 +160,7 @@ def test_every_bench_can_be_run() -> None:
         assert callable(import_module(f"headgate.bench.{name.replace('-', '_')}").run)
 
 
-def test_bench_shows_and_writes_what_it_found(
+def test_bench_shows_and_writes_outcomes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from headgate.outcome import Outcome

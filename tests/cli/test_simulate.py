@@ -1,4 +1,4 @@
-"""simulate: what it predicts, writes and draws, and what it refuses in one line."""
+"""simulate: predictions, output files, and input errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def headgate(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
     return int(done.value.code or 0), out, err
 
 
-def test_it_predicts_every_class_under_every_policy(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_every_class_is_predicted_under_every_policy(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     predicted, figure = tmp_path / "out.json", tmp_path / "out.png"
     options = ("--rates", "sensors=300", "--seconds", "6", "--policies", "cqc:k=1ms,fifo")
     code, out, err = headgate(capsys, *options, "--json", str(predicted), "--plot", str(figure))
@@ -35,7 +35,7 @@ def test_it_predicts_every_class_under_every_policy(capsys: pytest.CaptureFixtur
         critical = row["classes"]["critical"]
         assert 0 < critical["p50"] <= critical["p99"]
         assert 0 < row["load"] < 1
-    # The same rows under every policy: as many results.
+    # The same rows under every policy give the same number of results.
     assert len({row["classes"]["critical"]["results"] for row in found.values()}) == 1
 
 
@@ -52,7 +52,7 @@ def test_measured_costs_change_the_prediction(capsys: pytest.CaptureFixture[str]
     assert "fifo is overloaded" in out
 
 
-def test_a_trace_stands_in_for_rates(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_trace_replaces_rates(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     trace, predicted = tmp_path / "trace.csv", tmp_path / "out.json"
     trace.write_text("stream,time\n" + "".join(f"sensors,{n / 10}\n" for n in range(100)))
     code, _, _ = headgate(capsys, "--trace", str(trace), "--policies", "rr", "--json", str(predicted))
@@ -86,7 +86,9 @@ def test_bad_input_is_one_clear_line(
     assert err.count("\n") == 1
 
 
-def test_costs_that_are_not_json_are_told_with_their_place(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_invalid_json_of_costs_is_reported_with_its_position(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     costs = tmp_path / "costs.json"
     costs.write_text('{"select": }')
     code, _, err = headgate(capsys, "--rates", "sensors=5", "--costs", str(costs))

@@ -1,4 +1,4 @@
-"""002 rerun: the worked example exactly, the experiments on few seeds."""
+"""Experiments of 002: the worked example exactly, the others on few seeds."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from headgate.papers.amos.plans import SINGLE, run
 from headgate.papers.amos.selection import scores
 
 
-def test_every_readable_cell_of_both_tables() -> None:
+def test_every_legible_cell_of_both_tables_is_equal() -> None:
     outcome = amos.example(1)
     assert outcome.measured["FIFO, t = 2"] == [3, 0, 0, 3, 0.1]
     assert outcome.measured["MTIQ, t = 4"] == [1, 1, 0.125, 2.125, 0]
     assert outcome.holds
 
 
-def test_one_wrong_cell_is_found() -> None:
+def test_a_wrong_cell_is_detected() -> None:
     outcome = amos.example(1)
     wrong = {**outcome.measured, "FIFO, t = 4": [3, 0, 0, 3, 0.2]}
     assert not equal_where_readable(outcome.paper, wrong)
 
 
-def test_a_row_of_a_table_counts_what_happened_up_to_its_moment() -> None:
+def test_a_row_of_a_table_includes_the_events_of_its_time() -> None:
     assert at([(1.0, 0, 2.0), (1.5, 0, -1.0), (1.5, 1, 0.25), (2.0, 3, 0.1)], 1.5) == [1, 0.25, 0, 1.25, 0]
 
 
@@ -39,7 +39,7 @@ def test_scores_are_equations_1_and_2_over_whole_runs() -> None:
         "AMoS": {"delay": 2.0},
     }
     scored = scores(averages, {"delay": 1.0})
-    # The mean of the four is 3, their range 4; delay is to be small.
+    # The mean of the four is 3, their range 4; a small delay is better.
     assert scored == {"RR": 0.75, "FIFO": 1.5, "MTIQ": 1.25, "Chain": 0.5, "AMoS": 1.25}
 
 
@@ -69,7 +69,7 @@ def test_the_same_seed_gives_the_same_figures() -> None:
 
 
 @pytest.mark.slow
-def test_our_learner_is_near_the_best_and_far_better_than_the_wheel() -> None:
+def test_our_learner_is_near_the_best_single_and_far_better_than_the_wheel() -> None:
     measured = amos.delay(1).measured
     wheel, ours = (measured[f"{label}, above the best single (%)"] for label in ("AMoS", "AMoS, our learner"))
     assert ours < 10

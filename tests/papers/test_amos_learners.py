@@ -1,4 +1,4 @@
-"""The comparison of AMoS's learners: what it computes, and that ours is ahead of the wheel."""
+"""The comparison of AMoS's learners: its scores and rule, and that our learner is ahead of the wheel."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def test_a_gain_is_a_mean_with_its_standard_error() -> None:
 @pytest.mark.parametrize(
     ("all_specs", "worst", "holds"), [(3.0, 0.5, True), (3.0, -1.9, True), (3.0, -2.1, False), (1.9, 1.0, False)]
 )
-def test_it_holds_if_better_on_average_and_nowhere_worse(all_specs: float, worst: float, holds: bool) -> None:
+def test_the_claim_holds_if_better_on_average_and_worse_on_no_spec(all_specs: float, worst: float, holds: bool) -> None:
     figures = {"all, in standard errors": all_specs, "worst spec, in standard errors": worst}
     assert _rule({}, {"better than the wheel by": {OURS: figures}}) is holds
 
 
-def test_ours_is_ahead_on_few_seeds() -> None:
+def test_our_learner_is_ahead_on_few_seeds() -> None:
     found = learners(101, seeds=3, seconds=60.0)
     assert set(found.measured["score"]) == set(SPECS)
     for scored in found.measured["score"].values():

@@ -1,4 +1,4 @@
-"""001 rerun: the worked example and the partitions exactly, the sweeps on few seeds."""
+"""Experiments of 001: the worked example and the partitions exactly, the sweeps on few seeds."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def test_partitions_are_those_the_paper_derives(fork: Fork) -> None:
 
 
 def test_areas_of_the_simple_fork_are_the_papers() -> None:
-    """§4: N²(τ1+τ2+τ3) for the uncut fork, but for the half steps of a stair instead of a line."""
+    """§4: N²(τ1+τ2+τ3) for the uncut fork, up to the half steps between a staircase and a line."""
     outcome = chart.forks(1)
     assert outcome.holds
     [area] = [s.label for s in outcome.series if "5(b)" in s.panel and s.label.startswith("O1+O2+O3")]
     assert float(area.split("area ")[1].replace(",", "")) == pytest.approx(100**2 * 9, rel=0.01)
 
 
-def test_outliers_are_exactly_the_share_asked_for() -> None:
+def test_outliers_are_exactly_the_given_share() -> None:
     plain, some = (with_outliers(np.random.default_rng(1), share, 50.0) for share in (0, 10))
     changed = [a != b for a, b in zip(plain, some, strict=True)]
     assert sum(changed) == TUPLES // 10
@@ -48,5 +48,5 @@ def test_memory_by_outliers() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", [chart.latency, chart.memory])
-def test_the_whole_figure(experiment: object) -> None:
+def test_the_whole_figure_holds(experiment: object) -> None:
     assert experiment(1).holds  # type: ignore[operator]

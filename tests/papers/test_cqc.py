@@ -1,4 +1,4 @@
-"""The experiments of seed 004: the workloads are those of Table 2, and the claims hold on short runs."""
+"""Experiments of 004: the workloads are those of Table 2, and short runs support the claims."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def test_the_processor_is_highly_loaded_but_not_overloaded(workload: cqc.CqcWork
     unit = cqc.LOAD / cqc.network(workload, 1.0).load
     assert cqc.network(workload, unit).load == pytest.approx(cqc.LOAD)
     result = cqc.run(workload, cqc.HR, 1, 500)
-    # Going from operator to operator comes on top of the rows' own work.
+    # Switching between operators adds to the cost of the rows.
     rows = cqc.LOAD * 500 / cqc.RATE
     assert rows * 0.95 < result.busy < rows * 1.1
     assert result.busy < result.end
     assert not result.waiting
 
 
-def test_class_h_alone_is_only_class_h() -> None:
+def test_class_h_alone_has_only_its_own_queries() -> None:
     topology = cqc.network(cqc.B, 1e-6, "H").topology
     assert {query.name for query in topology.queries} == {"join 1", "join 2"}
     assert len(topology.streams) == 4
 
 
 @pytest.mark.parametrize("experiment", [cqc.a, cqc.b, cqc.c], ids=["A", "B", "C"])
-def test_short_runs_point_the_same_way(experiment: object) -> None:
+def test_short_runs_support_the_claims(experiment: object) -> None:
     outcome = experiment(1, 1, 500)  # type: ignore[operator]
     gain = "class {}: HR's response time over CQC's"
     assert outcome.measured[gain.format("H")] > 5
@@ -63,7 +63,7 @@ def test_longest_gap_is_the_longest_time_without_a_result() -> None:
     assert all(0 < gap < result.end for gap in gaps.values())
 
 
-def test_a_claim_that_fails_is_told() -> None:
+def test_the_rule_rejects_wrong_figures() -> None:
     outcome = cqc.b(1, 1, 100)
     good = {**outcome.measured, **outcome.paper}
     assert outcome.rule(outcome.paper, good)
@@ -74,6 +74,6 @@ def test_a_claim_that_fails_is_told() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("experiment", [cqc.a, cqc.b, cqc.c], ids=["A", "B", "C"])
-def test_in_full(experiment: object) -> None:
+def test_the_whole_experiment_holds(experiment: object) -> None:
     outcome = experiment(1)  # type: ignore[operator]
     assert outcome.holds, outcome.measured

@@ -1,4 +1,4 @@
-"""The experiments of seed 000, smaller: decoupling, the burst, queue placement."""
+"""Experiments of 000, smaller: decoupling, the burst, queue placement."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from headgate.simulation import Constant, JoinModel, simulate
 SHORT = tuple((rows / 10, rate) for rows, rate in PHASES)
 
 
-def test_when_a_rate_falls() -> None:
+def test_falls_after_is_when_the_rate_was_last_sustained() -> None:
     assert falls_after(np.array([1000.0, 990, 700, 1000, 600, 500]), 2.0, 1000) == 8.0
     assert falls_after(np.array([1000.0, 700, 1000]), 2.0, 1000) is None
     assert falls_after(np.array([700.0, 700]), 2.0, 1000) == 0.0
 
 
 @pytest.mark.parametrize(("name", "limit"), [("hash join", 58.0), ("nested-loops join", 17.0)])
-def test_each_join_takes_one_processor_when_the_figure_says(name: str, limit: float) -> None:
+def test_each_join_saturates_one_processor_at_the_time_in_the_figure(name: str, limit: float) -> None:
     model = joins()[name]
     window = 1000 * limit
     assert 2000 * (model.cost + model.probe * window + model.match * model.selectivity * window) == pytest.approx(
@@ -33,34 +33,34 @@ def test_each_join_takes_one_processor_when_the_figure_says(name: str, limit: fl
     )
 
 
-def test_a_join_pays_for_rows_that_leave_its_window() -> None:
+def test_a_join_is_charged_for_rows_that_leave_its_window() -> None:
     topology = Topology.of({"join": ["a", "b"]})
     arrivals = {"a": Constant(10, rows=100), "b": Constant(10, rows=100)}
     kept, removed = (
         simulate(topology, {"join": JoinModel(0.001, 0.1, window=1.0, expire=expire)}, arrivals, "fifo").busy
         for expire in (0.0, 0.001)
     )
-    # All but the rows of the last second, on both sides, have left.
+    # On both sides, all rows except those of the last second have expired.
     assert removed - kept == pytest.approx(2 * 89 * 0.001, abs=0.003)
 
 
-def test_the_overhead_is_what_one_thread_lacks_to_the_papers_end() -> None:
-    # 70,000 elements, 63 of them for 2 s: about 1.9 ms of every element are unaccounted for.
+def test_the_overhead_explains_the_papers_end_with_one_thread() -> None:
+    # 70,000 elements, 63 of them of 2 s: about 1.9 ms per element are unexplained.
     assert overhead() == pytest.approx(1.91e-3, abs=0.01e-3)
 
 
 def test_hmts_ends_first_in_a_short_burst() -> None:
     found = burst(1, draws=1, phases=SHORT)
-    hmts, one = found.measured[IMPLIED], found.measured[STATED]
-    assert hmts["HMTS ends before FIFO and Chain"]
-    assert hmts["results earlier under HMTS"]
-    assert hmts["memory no higher than Chain's at any time"]
-    assert one[f"{FIFO} ends (s)"] == pytest.approx(one[f"{CHAIN} ends (s)"], abs=2.0)
-    assert one[f"{HMTS}, memory over time (elements·s)"] <= one[f"{CHAIN}, memory over time (elements·s)"]
+    implied, stated = found.measured[IMPLIED], found.measured[STATED]
+    assert implied["HMTS ends before FIFO and Chain"]
+    assert implied["results earlier under HMTS"]
+    assert implied["memory no higher than Chain's at any time"]
+    assert stated[f"{FIFO} ends (s)"] == pytest.approx(stated[f"{CHAIN} ends (s)"], abs=2.0)
+    assert stated[f"{HMTS}, memory over time (elements·s)"] <= stated[f"{CHAIN}, memory over time (elements·s)"]
     assert {s.label for s in found.series} == {HMTS, FIFO, CHAIN}
 
 
-def test_a_random_graph_has_the_rates_that_follow_from_its_streams() -> None:
+def test_the_rates_of_a_random_graph_follow_from_its_streams() -> None:
     view = random_graph(100, Random(7))
     topology, statistics = view.topology, view.statistics
     assert len(topology.operators) == 100

@@ -1,4 +1,4 @@
-"""The experiments of seed 003: the query is the thesis's in shape, and the claims hold on a few seeds."""
+"""Experiments of 003: the query has the shape of the thesis's, and the claims hold on a few seeds."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def test_segment_cuts_where_release_capacity_falls_and_simplified_only_once(view
     assert units(view, mavstream.POLICIES[mavstream.SIMPLIFIED]) == leaves | rest
 
 
-def test_every_strategy_gives_out_the_same_tuples() -> None:
+def test_every_strategy_delivers_the_same_number_of_tuples() -> None:
     """ "The total number of tuples given out is the same for a query using different scheduling strategies." """
     arrivals = Poisson(400, rows=2000)
     counts = {p: mavstream.run(p, arrivals, 1000, 1).latency().count for p in mavstream.POLICIES}
-    # Two windows of 400 × 400 tuples that pass, of which one pair in a hundred matches.
+    # Two windows of 400 × 400 passing tuples; one pair in a hundred matches.
     assert set(counts.values()) == {3200}
 
 
@@ -66,7 +66,7 @@ def test_throughput_on_two_seeds() -> None:
     assert set(outcome.measured) == set(outcome.paper)
 
 
-def test_a_claim_that_fails_is_told() -> None:
+def test_the_rule_rejects_a_wrong_order() -> None:
     outcome = mavstream.throughput(1, 1)
     row = outcome.measured["100 tuples/s"]
     swapped = {**outcome.measured, "100 tuples/s": {**row, mavstream.PATH: row[mavstream.ROUND_ROBIN] + 1}}
@@ -76,7 +76,7 @@ def test_a_claim_that_fails_is_told() -> None:
 def test_burst_on_one_seed() -> None:
     outcome = mavstream.burst(1, 1)
     assert outcome.holds, outcome.measured
-    # 20,000 tuples in 400 s, as the thesis feeds them.
+    # 20,000 tuples in 400 s, as in the thesis.
     assert sum(rows for rows, _ in mavstream.PHASES) == 20_000
     assert sum(rows / rate for rows, rate in mavstream.PHASES) == 400
 
@@ -84,6 +84,6 @@ def test_burst_on_one_seed() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 101])
 @pytest.mark.parametrize("name", ["latency", "memory", "throughput", "burst"])
-def test_in_full(name: str, seed: int) -> None:
+def test_the_whole_experiment_holds(name: str, seed: int) -> None:
     outcome = getattr(mavstream, name)(seed)
     assert outcome.holds, outcome.measured

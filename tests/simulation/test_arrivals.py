@@ -1,4 +1,4 @@
-"""Arrival processes: their rates, how they change, that they repeat by seed."""
+"""Arrival processes: rates, changes of the mean, reproducibility."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_poisson_has_exponential_gaps() -> None:
     times = np.array(list(islice(Poisson(50).times(Random(1)), 20_000)))
     gaps = np.diff(times)
     assert gaps.mean() == pytest.approx(0.02, rel=0.03)
-    # Of an exponential distribution the deviation is the mean.
+    # The deviation of an exponential distribution equals its mean.
     assert gaps.std() == pytest.approx(0.02, rel=0.05)
 
 
@@ -31,7 +31,7 @@ def test_the_mean_changes_in_turn() -> None:
     assert times[-1] <= 200
 
 
-def test_the_mean_may_be_drawn_anew_each_time() -> None:
+def test_the_mean_may_be_drawn_at_each_change() -> None:
     process = ChangingPoisson((10, 200), every=5.0, until=1000.0, draw=True)
     per_phase = np.histogram(list(process.times(Random(1))), np.arange(0, 1001, 5))[0] / 5
     assert per_phase.mean() == pytest.approx(process.rate, rel=0.1)
@@ -41,7 +41,7 @@ def test_the_mean_may_be_drawn_anew_each_time() -> None:
     assert per_phase.std() == pytest.approx(55, rel=0.15)
 
 
-def test_the_same_seed_brings_the_same_rows() -> None:
+def test_the_same_seed_gives_the_same_rows() -> None:
     process = ChangingPoisson((10, 50), until=50.0, draw=True)
     assert list(process.times(Random(5))) == list(process.times(Random(5)))
     assert list(process.times(Random(5))) != list(process.times(Random(6)))
@@ -56,7 +56,7 @@ def test_bursts_follow_one_another() -> None:
     assert process.rate == pytest.approx(15 / 5.01)
 
 
-def test_rows_that_wait_already() -> None:
+def test_a_backlog_is_queued_at_time_zero() -> None:
     assert list(backlog(3).times(Random(1))) == [0.0, 0.0, 0.0]
 
 

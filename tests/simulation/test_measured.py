@@ -1,4 +1,4 @@
-"""Simulations with measured statistics: they find the true figures, and a policy acts on what it measured."""
+"""Simulations with measured statistics: these converge to the true values, and policies act on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headgate.simulation import Constant, NormalCost, OperatorModel, Poisson, Re
 TOPOLOGY = Topology.of({"a": ["s"], "b": ["a"]})
 
 
-def test_measured_statistics_come_to_the_models_means() -> None:
+def test_measured_statistics_converge_to_the_means_of_the_models() -> None:
     models = {"a": OperatorModel(NormalCost(0.002, 0.0004), 0.25, bytes_out=40), "b": OperatorModel(0.004)}
     simulation = Simulation(
         TOPOLOGY, models, {"s": Poisson(100, until=300)}, "chain:rows=1", statistics="measured", tuples="random", seed=2
@@ -24,8 +24,8 @@ def test_measured_statistics_come_to_the_models_means() -> None:
     assert found.bytes_out[0] == pytest.approx(40)
 
 
-def test_measured_statistics_fade_into_what_is_now() -> None:
-    """The cost of a row is recorded: dear at first, then cheap; with known statistics it is the mean throughout."""
+def test_measured_statistics_follow_a_change() -> None:
+    """Recorded costs are high at first, then low; known statistics stay at the mean."""
     costs = RecordedCosts([0.008] * 1000 + [0.001] * 4000)
     models = {"a": OperatorModel(costs, 1.0), "b": OperatorModel(0.001)}
     run = {
@@ -40,11 +40,11 @@ def test_measured_statistics_fade_into_what_is_now() -> None:
     assert run["known"].view.statistics.cost[0] == pytest.approx((8 + 4) / 5 / 1000)
 
 
-def test_a_policy_cuts_again_by_what_it_measured() -> None:
-    """Chain starts from the known means; once `b` turns out to be cheap for what it frees, both become one segment."""
-    # `a` frees 50 bytes in 4 ms. `b` frees 100 in 21 ms on average, less steep; from its 20th row on in 1 ms, steeper.
-    dear = RecordedCosts([0.2] * 20 + [0.001] * 180)
-    models = {"a": OperatorModel(0.004, 0.5), "b": OperatorModel(dear)}
+def test_a_policy_cuts_again_by_measured_statistics() -> None:
+    """Chain starts from the known means; once `b` proves cheap for the memory it releases, both form one segment."""
+    # `a` releases 50 bytes in 4 ms; `b` 100 in 21 ms on average (less steep), from its 20th row on in 1 ms (steeper).
+    costs = RecordedCosts([0.2] * 20 + [0.001] * 180)
+    models = {"a": OperatorModel(0.004, 0.5), "b": OperatorModel(costs)}
     simulation = Simulation(
         TOPOLOGY, models, {"s": Constant(20, rows=200)}, "chain", statistics="measured", half_life=0.5
     )

@@ -1,4 +1,4 @@
-"""What must hold of every policy on every graph: nothing lost, doubled or reordered; no idling; no starving."""
+"""Properties of every policy on every graph: no row lost, duplicated or reordered; no idling; no starvation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ tuples = st.sampled_from(["whole", "random", "fractional"])
 
 @given(cases(), policies, tuples, st.integers(1, 3))
 @settings(max_examples=4 * settings().max_examples)
-def test_nothing_is_lost_doubled_or_reordered_on_an_edge(case: Case, name: str, tuples: str, processors: int) -> None:
+def test_no_row_is_lost_duplicated_or_reordered_on_an_edge(case: Case, name: str, tuples: str, processors: int) -> None:
     put: dict[int, list[object]] = defaultdict(list)
     taken: dict[int, list[object]] = defaultdict(list)
 
@@ -45,7 +45,7 @@ def test_every_policy_does_the_same_work(case: Case, one: str, other: str) -> No
     second = Simulation(case.topology, case.models, case.arrivals, other, tuples="fractional").run()
     assert first.processed == pytest.approx(second.processed)
     assert first.latency().count == pytest.approx(second.latency().count)
-    # Work conserving on one processor: the last moment is the same whatever the order.
+    # Work conserving on one processor: the end does not depend on the order.
     assert first.end == pytest.approx(second.end)
     assert first.busy + first.idle == pytest.approx(first.end)
     assert first.busy == pytest.approx(second.busy)
@@ -67,7 +67,7 @@ def test_a_processor_never_idles_while_a_unit_is_ready(case: Case, name: str, pr
         ready = {
             unit.id for unit in units.units if unit.component not in busy and any(rows[e] > 0 for e in unit.entries)
         }
-        # A thread of HMTS runs one unit at a time, and a change of cut waits for what runs.
+        # A thread of HMTS runs one unit at a time, and a change of cut waits for running grants.
         threaded = name.startswith(("hmts", "gts"))
         changing = scheduler.changing
         assert not ready or (running and (threaded or changing)), f"{ready} are ready and nothing is granted"
@@ -93,7 +93,7 @@ def test_the_same_seed_gives_the_same_run(case: Case, name: str) -> None:
 
 @given(cases(), policies, tuples, st.integers(1, 2))
 def test_a_train_in_one_step_is_the_same_as_row_by_row(case: Case, name: str, tuples: str, processors: int) -> None:
-    """An observer sees every row, so with one there are no trains in one step."""
+    """With an observer rows are processed one by one instead of as trains."""
     one, all_rows = (
         Simulation(
             case.topology, case.models, case.arrivals, name, tuples=tuples, processors=processors, seed=3, observer=see
@@ -125,9 +125,9 @@ def test_units_are_a_partition(case: Case, name: str) -> None:
 
 
 @given(cases(), st.sampled_from(["rr", "wrr", "cqc:k=5ms", "cqc:inner=rr(rows=1)", "hmts", "ots"]))
-def test_nobody_starves(case: Case, name: str) -> None:
-    """Under endless overload every unit that is ready runs: within a bounded number of decisions, or, where waiting
-    threads age by 1 a second, within a bounded time (here the priorities are 5 apart)."""
+def test_no_unit_starves(case: Case, name: str) -> None:
+    """Under permanent overload every ready unit runs within a bounded number of decisions, or, where waiting threads
+    age by 1 per second, within a bounded time (the priorities differ by 5)."""
     simulation = Simulation(case.topology, case.models, case.arrivals, name)
     scheduler, queues = simulation.scheduler, simulation.view.queues
     for edge in scheduler.units.cut.queued:
@@ -145,7 +145,7 @@ def test_nobody_starves(case: Case, name: str) -> None:
         runs[grant.unit] += 1
     classes = {unit.cls for unit in scheduler.units.units}
     for unit in scheduler.units.units:
-        # Highest rate may starve a unit of its own class (004 §4.1): CQC promises it for the class.
+        # Highest rate may starve a unit within a class (004 §4.1): CQC only guarantees that no class starves.
         if name == "cqc:k=5ms":
             assert any(runs[u.id] for u in scheduler.units.units if u.cls == unit.cls)
         else:

@@ -1,4 +1,4 @@
-"""The measures of a run: percentiles, throughput by interval, queue series, and what is refused."""
+"""The measurements of a run: percentiles, throughput by interval, queue series; and invalid arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headgate.simulation import (
 
 
 def four_rows() -> SimulationResult:
-    """Four rows at once, 1 s each: results at 1, 2, 3 and 4 s."""
+    """Four queued rows of 1 s each: results at 1, 2, 3 and 4 s."""
     topology = Topology.of({"o": ["s"]}, queries={"q": ("o", "A")}, classes={"A": 1})
     return simulate(topology, {"o": OperatorModel(1.0)}, {"s": backlog(4)}, "fifo", resolution=0.5)
 
@@ -52,7 +52,7 @@ def test_no_result_has_no_latency() -> None:
 
 def test_throughput_by_interval() -> None:
     result = four_rows()
-    # A result at the very end of an interval belongs to it.
+    # A result at the end of an interval belongs to it.
     assert result.throughput(1.0).tolist() == [1, 1, 1, 1]
     assert result.throughput(2.0, "q").tolist() == [2, 2]
     assert result.throughput(3.0, cls="A").tolist() == [3, 1]
@@ -63,7 +63,7 @@ def test_throughput_by_interval() -> None:
 def test_queues_over_time() -> None:
     result = four_rows()
     times, rows, size = result.queue_series()
-    # A row is in memory until it is through; the sample at a moment is what holds from then on.
+    # A row is in memory until it is processed; a sample is the level from its time on.
     assert times.tolist() == [0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4]
     assert rows.tolist() == [4, 4, 3, 3, 2, 2, 1, 1, 0]
     assert (size == 100 * rows).all()
@@ -88,7 +88,7 @@ def test_idle_time_and_input_rate() -> None:
         (lambda r: r.input_rate("t"), "unknown stream 't'; known: s"),
     ],
 )
-def test_what_is_unknown_is_refused(call: object, message: str) -> None:
+def test_invalid_arguments_are_refused(call: object, message: str) -> None:
     with pytest.raises(SchedulingError) as caught:
         call(four_rows())  # type: ignore[operator]
     assert str(caught.value) == message

@@ -1,4 +1,4 @@
-"""A modelled join over windows that follow one another: every pair of a window meets exactly once."""
+"""A modelled join over tumbling windows: every pair of a window is joined exactly once."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def joined(join: JoinModel, policy: str, left: int = 25, right: int = 25) -> Sim
 
 
 @pytest.mark.parametrize("policy", ["fifo", "rr", "path", "mtiq:rows=1"])
-def test_results_do_not_depend_on_which_side_goes_first(policy: str) -> None:
+def test_results_do_not_depend_on_the_order_of_the_sides(policy: str) -> None:
     # Two full windows of 10 × 10 pairs and one of 5 × 5.
     assert joined(JoinModel(0.1, 1.0, rows=10, tumbling=True), policy).latency().count == 225
 
 
-def test_windows_of_time_hold_what_arrived_in_them() -> None:
+def test_a_time_window_holds_the_rows_that_arrived_in_it() -> None:
     join = JoinModel(0.001, 1.0, window=1.0, tumbling=True)
     result = simulate(TOPOLOGY, {"join": join}, {"left": Constant(4, rows=8), "right": Constant(2, rows=4)}, "fifo")
     # Left at 0.25 … 2.0, right at 0.5 … 2.0: 3 × 1, 4 × 2 and 1 × 1 pairs in the windows from 0, 1 and 2.
     assert result.latency().count == 12
 
 
-def test_a_nested_loops_join_pays_for_the_rows_it_meets() -> None:
+def test_a_nested_loops_join_is_charged_for_the_rows_it_probes() -> None:
     result = joined(JoinModel(1.0, 0.0, rows=10, probe=0.5, tumbling=True), "fifo", left=10, right=10)
     assert result.busy == pytest.approx(20 * 1.0 + 100 * 0.5)
 

@@ -1,4 +1,4 @@
-"""A script's graph as the simulator sees it: the worker's topology, models with the expected figures, traces."""
+"""From a script's graph to a simulation: topology, models with given costs, traces."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def graph() -> SharedGraph:
     return graph
 
 
-def test_models_do_what_is_measured_or_what_the_kind_does(graph: SharedGraph) -> None:
+def test_models_have_given_costs_or_the_defaults_of_their_kind(graph: SharedGraph) -> None:
     topology, _ = topology_of(graph)
     select = next(name for name in topology.operators if name.startswith("select"))
     costs = read_costs({"operators": [{"name": select, "cost": 2e-6, "selectivity": 0.25, "rows_in": 7}]}, "costs")
@@ -46,12 +46,12 @@ def test_models_do_what_is_measured_or_what_the_kind_does(graph: SharedGraph) ->
     assert (model.cost, model.selectivity) == (2e-6, 0.25)
     window = next(model for model in found.models.values() if isinstance(model, AggregateModel))
     expected = window.expected([1000.0])
-    # Results come together every five seconds, and are as many as the selectivity says.
+    # Results are emitted every five seconds, in the number given by the selectivity.
     assert window.window == 5.0
     assert expected.selectivity == pytest.approx(DEFAULTS["aggregate"].selectivity)
 
 
-def test_what_is_predicted_follows_the_figures(graph: SharedGraph) -> None:
+def test_predictions_follow_the_given_costs(graph: SharedGraph) -> None:
     costs = read_costs({"select": {"cost": 0.001, "selectivity": 0.5}}, "costs")
     found = scenario(graph, {"sensors": Constant(100, until=10.0)}, costs)
     result = simulate(found.topology, found.models, {"sensors": Constant(100, until=10.0)}, "fifo", bytes=found.bytes)
