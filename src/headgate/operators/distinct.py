@@ -14,17 +14,20 @@ from headgate.operators.evaluate import evaluate
 from headgate.operators.hashing import hashed
 from headgate.operators.keys import flat_types, flatten, rebuild
 from headgate.operators.matching import Matcher
+from headgate.operators.registry import implements
 from headgate.operators.runs import Runs
+from headgate.operators.settings import Settings
 from headgate.operators.windows import late_before, microseconds
 
 
+@implements(Distinct)
 class LiveDistinct:
     """Puts a row out when it is first seen. Rows that come behind the watermark are dropped and counted.
 
     A row without a time is never late and never forgotten.
     """
 
-    def __init__(self, node: Distinct) -> None:
+    def __init__(self, node: Distinct, settings: Settings) -> None:
         self._time = node.time
         self._names = node.schema.names
         self._types = list(node.schema.types)

@@ -9,14 +9,17 @@ from headgate.graph.operators import Expand
 from headgate.operators.batch import Arrival, Batch
 from headgate.operators.columns import record
 from headgate.operators.evaluate import evaluate
+from headgate.operators.registry import implements
+from headgate.operators.settings import Settings
 from headgate.operators.stateless import Stateless
 from headgate.operators.windows import Panes, microseconds, window_column
 
 
+@implements(Expand)
 class LiveExpand(Stateless):
     """Appends the window as a struct. A row without an event time is in no window, as in Spark."""
 
-    def __init__(self, node: Expand) -> None:
+    def __init__(self, node: Expand, settings: Settings) -> None:
         if node.window.on is None or node.window.kind != "time":
             raise ValueError("only windows of time can be expanded; use windows of rows or sessions in an aggregate")
         self._on = node.window.on

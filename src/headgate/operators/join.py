@@ -14,7 +14,9 @@ from headgate.operators.columns import record
 from headgate.operators.contract import Snapshot
 from headgate.operators.evaluate import select
 from headgate.operators.join_side import Arrived, JoinSide
+from headgate.operators.registry import implements
 from headgate.operators.runs import Run
+from headgate.operators.settings import Settings
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -33,6 +35,7 @@ def shifted(watermark: int, by: int | None) -> int:
     return NEVER if by is None else watermark + by
 
 
+@implements(Join)
 class LiveJoin:
     """Rows wait on their side until the watermark of the other side is past everything they could match.
 
@@ -42,7 +45,7 @@ class LiveJoin:
     before the watermark under which they came) are dropped and counted.
     """
 
-    def __init__(self, node: Join) -> None:
+    def __init__(self, node: Join, settings: Settings) -> None:
         self._how = node.how
         self._low, self._high = node.bound.low, node.bound.high
         self._residual = node.residual

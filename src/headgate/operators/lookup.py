@@ -16,6 +16,7 @@ from headgate.operators.evaluate import evaluate, select
 from headgate.operators.hashing import hashed
 from headgate.operators.keys import flat_types, flatten
 from headgate.operators.matching import Matcher
+from headgate.operators.registry import implements
 from headgate.operators.runs import Runs
 from headgate.operators.settings import Settings
 from headgate.operators.stateless import Stateless
@@ -24,6 +25,7 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
+@implements(Lookup)
 class LiveLookup(Stateless):
     """The table is indexed once, when the operator is made. Rows with a null in a key have no partner."""
 

@@ -7,9 +7,12 @@ from headgate.graph.operators import Project
 from headgate.operators.batch import Batch
 from headgate.operators.columns import Needed, record
 from headgate.operators.evaluate import evaluate
+from headgate.operators.registry import implements
+from headgate.operators.settings import Settings
 from headgate.operators.stateless import Stateless
 
 
+@implements(Project)
 class LiveProject(Stateless):
     """A projection. Plain columns are passed on under the pending selection, without a copy.
 
@@ -17,7 +20,7 @@ class LiveProject(Stateless):
     an expression never sees a row that was filtered out.
     """
 
-    def __init__(self, node: Project) -> None:
+    def __init__(self, node: Project, settings: Settings) -> None:
         self._exprs = node.exprs
         self._names = node.schema.names
         self._plain = all(isinstance(e, Column) for e in node.exprs)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from headgate.graph.operators import Select
 from headgate.operators.batch import Batch
 from headgate.operators.evaluate import Selection
+from headgate.operators.registry import implements
+from headgate.operators.settings import Settings
 from headgate.operators.stateless import Stateless
 
 
+@implements(Select)
 class LiveSelect(Stateless):
     """A selection. The values of its comparisons stay with the rows, so others that need them share them."""
 
-    def __init__(self, node: Select) -> None:
+    def __init__(self, node: Select, settings: Settings) -> None:
         self._select = Selection(node.predicates)
 
     def process(self, port: int, batch: Batch) -> list[Batch]:

@@ -9,13 +9,16 @@ from headgate.graph.types import INT
 from headgate.operators.batch import Batch
 from headgate.operators.columns import record
 from headgate.operators.evaluate import evaluate
+from headgate.operators.registry import implements
+from headgate.operators.settings import Settings
 from headgate.operators.stateless import Stateless
 
 
+@implements(Split)
 class LiveSplit(Stateless):
     """Appends the number of the route. A condition sees only the rows that no condition before it took."""
 
-    def __init__(self, node: Split) -> None:
+    def __init__(self, node: Split, settings: Settings) -> None:
         arms: list[Expr] = []
         for route, condition in enumerate(node.conditions):
             arms += [condition, Literal(INT, route)]

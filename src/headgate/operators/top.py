@@ -14,6 +14,8 @@ from headgate.operators.columns import array_of, record
 from headgate.operators.contract import Snapshot
 from headgate.operators.evaluate import evaluate
 from headgate.operators.keys import flatten, ranks
+from headgate.operators.registry import implements
+from headgate.operators.settings import Settings
 from headgate.operators.windows import late_before, microseconds
 
 Ints = npt.NDArray[np.int64]
@@ -22,13 +24,14 @@ _SPARE = 16384
 """So many rows more than the last pruning left may wait before the next."""
 
 
+@implements(Top)
 class LiveTop:
     """Keeps the rows that may still be among the first; of rows that are equal in the order, the earlier comes first.
 
     Rows that come behind the watermark are dropped and counted. A row without a time waits for the end of the stream.
     """
 
-    def __init__(self, node: Top) -> None:
+    def __init__(self, node: Top, settings: Settings) -> None:
         self._partition = node.partition
         self._order = node.order
         self._count = node.count

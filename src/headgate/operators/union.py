@@ -6,8 +6,11 @@ from headgate.graph.operators import Union
 from headgate.operators.batch import NEVER, Batch
 from headgate.operators.columns import renamed
 from headgate.operators.contract import Snapshot
+from headgate.operators.registry import implements
+from headgate.operators.settings import Settings
 
 
+@implements(Union)
 class LiveUnion:
     """Merges several inputs. The watermark it passes on is the lowest of its inputs'."""
 
@@ -15,7 +18,7 @@ class LiveUnion:
     state_bytes = 0
     late_rows = 0
 
-    def __init__(self, node: Union) -> None:
+    def __init__(self, node: Union, settings: Settings) -> None:
         self._schema = node.schema
         self._watermarks = [NEVER] * len(node.parts)
 

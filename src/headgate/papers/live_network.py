@@ -28,8 +28,8 @@ from headgate.graph.shared import SharedGraph
 from headgate.graph.types import DOUBLE, Schema
 from headgate.operators.batch import Arrival, Batch
 from headgate.operators.contract import LiveOperator
+from headgate.operators.live import live
 from headgate.operators.settings import Settings
-from headgate.operators.source import LiveSource
 from headgate.operators.stateless import Stateless
 from headgate.runtime import Limits, Network
 from headgate.runtime.dataflow import key_of
@@ -241,7 +241,7 @@ def run(
 
     def make(node: Operator, settings: Settings) -> LiveOperator:
         if not isinstance(node, ModelledOperator):
-            return LiveSource()
+            return live(node, settings)
         return LiveModel(models[node.name], processor, made[topology.id(node.name)])
 
     # Only the policy limits a grant.

@@ -16,9 +16,12 @@ from headgate.operators.evaluate import evaluate
 from headgate.operators.hashing import hashed
 from headgate.operators.keys import flat_types, flatten, rebuild
 from headgate.operators.matching import Matcher
+from headgate.operators.registry import implements
 from headgate.operators.runs import Runs
+from headgate.operators.settings import Settings
 
 
+@implements(Aggregate, when=lambda node: node.window is None)
 class LiveChanges:
     """One row of state a group. The newest state of a group replaces the one before, which is flagged as gone.
 
@@ -26,7 +29,7 @@ class LiveChanges:
     once more, deleted. Without keys there is one group, which exists before any row does, as in Spark.
     """
 
-    def __init__(self, node: Aggregate) -> None:
+    def __init__(self, node: Aggregate, settings: Settings) -> None:
         self._calls = Calls(node.calls)
         self._key_types = [k.type for k in node.keys]
         self._keys = len(flat_types(self._key_types))

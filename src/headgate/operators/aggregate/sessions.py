@@ -19,7 +19,9 @@ from headgate.operators.evaluate import evaluate
 from headgate.operators.hashing import hashed
 from headgate.operators.keys import flat_types, flatten, rebuild
 from headgate.operators.matching import Matcher
+from headgate.operators.registry import implements
 from headgate.operators.runs import Run, Runs
+from headgate.operators.settings import Settings
 from headgate.operators.windows import microseconds, window_column
 
 Ints = npt.NDArray[np.int64]
@@ -27,6 +29,7 @@ Ints = npt.NDArray[np.int64]
 _PENDING = 32768
 
 
+@implements(Aggregate, when=lambda node: node.window is not None and node.window.kind == "session")
 class LiveSessions:
     """A session lasts from its first row until `gap` after its last; two that touch are one, as in Spark.
 
@@ -39,7 +42,7 @@ class LiveSessions:
     The state is pieces of sessions by key; pieces are put together only when one of them is past.
     """
 
-    def __init__(self, node: Aggregate) -> None:
+    def __init__(self, node: Aggregate, settings: Settings) -> None:
         window = node.window
         if window is None or window.on is None:
             raise ValueError("a session window needs the event time that it is on")

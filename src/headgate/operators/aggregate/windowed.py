@@ -19,6 +19,8 @@ from headgate.operators.columns import Needed, array_of
 from headgate.operators.contract import Snapshot
 from headgate.operators.evaluate import evaluate
 from headgate.operators.keys import flat_types, flatten, rebuild
+from headgate.operators.registry import implements
+from headgate.operators.settings import Settings
 from headgate.operators.windows import Panes, microseconds, window_column
 
 Ints = npt.NDArray[np.int64]
@@ -27,6 +29,7 @@ _EXPANDED = 1 << 20
 """At most about so many states are laid out at once when windows are put together."""
 
 
+@implements(Aggregate, when=lambda node: node.window is not None and node.window.kind != "session")
 class LiveWindowed:
     """One aggregate over windows. Windows of rows count rows as time: row n, from 0, comes at time n.
 
@@ -35,7 +38,7 @@ class LiveWindowed:
     others: how many it missed is part of its code, which is pane * most + missed.
     """
 
-    def __init__(self, node: Aggregate) -> None:
+    def __init__(self, node: Aggregate, settings: Settings) -> None:
         window = node.window
         if window is None:
             raise ValueError("an aggregate without a window is not put out by windows")
