@@ -33,7 +33,7 @@ def groups() -> dict[str, list[Case]]:
 
 @dataclass(frozen=True)
 class Expected:
-    """What Spark SQL answers to a query, as the case file states it and the oracle's own tests check."""
+    """The answer of Spark SQL to a query, as the case file states it and the oracle's own tests check."""
 
     case: Case
     query: Query
@@ -43,7 +43,7 @@ class Expected:
         return read_expected(self.case.expected or "", [field.type for field in self.query.schema.fields])
 
     def wrong(self, network: Network) -> str:
-        """Nothing if the network's results are the expected ones; else what differs. Takes the results."""
+        """The differences between the network's results and the expected ones; empty if there are none."""
         name, case = self.query.name, self.case
         results = network.take(name)
         failure = network.failures.get(name)
@@ -62,7 +62,7 @@ class Expected:
 
 
 class Group:
-    """Queries over the same rows, and those rows with all that Catalyst computes for them."""
+    """Queries over the same rows, and these rows with the columns that Catalyst computes."""
 
     def __init__(self, cases: list[Case], type_of: Callable[..., pa.DataType], spark: SparkSide) -> None:
         self.expected: list[Expected] = []
@@ -92,7 +92,7 @@ class Group:
         return Network(self._graph(), policy, self._settings, mode=mode, threads=THREADS, **options)
 
     def check(self, network: Network, said: str) -> None:
-        """Ends the streams, works off what is left, and compares every query."""
+        """Ends the streams, processes the remaining rows, and compares every query."""
         network.finish()
         report = network.run()
         assert report.done, f"{report} under {said}"

@@ -1,4 +1,4 @@
-"""A run in a hurry ends when the highest class has its results, and what is left is done by the next."""
+"""A run with `soon` ends when the highest class has its results; the next run processes the rest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_rest_waits_for_the_next_run(policy: str, monkeypatch: pytest.Monkey
     now = [0.0]
 
     def make(node: Operator, settings: Settings) -> LiveOperator:
-        """A tenth of a second goes by whenever the report works; nothing else takes any time."""
+        """The report takes a tenth of a second for each batch; everything else takes no time."""
         made = live(node, settings)
         if node.kind == "project":
             process = made.process

@@ -1,4 +1,4 @@
-"""What one query does wrong touches no other: errors, functions that run on, memory."""
+"""A query that fails, hangs or takes too much memory affects no other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def place(function: object) -> str:
 
 @pytest.mark.parametrize("mode", ["policy", "direct", "operator", "hybrid"])
 @pytest.mark.parametrize("policy", ["fifo", "chain", "di:sources=queued"])
-def test_a_query_that_fails_takes_nobody_with_it(policy: str, mode: str) -> None:
+def test_a_query_that_fails_affects_no_other(policy: str, mode: str) -> None:
     CALLS[0] = 0
     s = source()
     shared = above(s, 20)
@@ -58,7 +58,7 @@ def test_a_query_that_fails_takes_nobody_with_it(policy: str, mode: str) -> None
     assert sum(r.rows.num_rows for r in network.take("good")) == sum(v > 50 for v in values)
     windows = table([r.rows for r in network.take("windows")])
     assert sum(row[2] for row in windows) == sum(v > 20 for v in values)  # type: ignore[misc]
-    # What it had put out before it failed can still be taken.
+    # Results from before the failure can still be taken.
     assert sum(r.rows.num_rows for r in network.take("bad")) == sum(v > 20 for v in rows(100, 0).column(2).to_pylist())
     figures = network.metrics()
     assert figures["queries"]["worse"]["state"] == "failed"
@@ -90,14 +90,14 @@ def endless(values: pa.Array) -> pa.Array:
     return values
 
 
-def test_a_function_that_runs_on_is_reported_and_replaced(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_function_that_hangs_is_reported_and_its_thread_replaced(caplog: pytest.LogCaptureFixture) -> None:
     s = source()
     shared = graph(
         query("slow", failing(s, place(endless))),
         query("slower", failing(above(s, -1), place(endless))),
         query("quick", columns(above(s, 50), 2)),
     )
-    # Two threads, both soon inside a slow function: only a third one can run the quick query.
+    # Two threads, both soon inside a hanging function: only a third one can run the quick query.
     network = Network(shared, "ots", threads=2, limits=Limits(stuck=0.1))
     network.push("s", rows(10))
     released.clear()
@@ -107,6 +107,7 @@ def test_a_function_that_runs_on_is_reported_and_replaced(caplog: pytest.LogCapt
         try:
             wait_until(lambda: network.metrics()["queries"]["quick"]["rows"] > 0)
             wait_until(lambda: any(running["stuck"] for running in network.metrics()["running"]))
+            wait_until(lambda: "is not done" in caplog.text)
         finally:
             released.set()
             runner.join()
@@ -134,7 +135,7 @@ def test_a_query_above_its_limit_spills_its_own_rows() -> None:
     assert sum(r.rows.num_rows for r in network.take("small")) == 100
 
 
-def test_a_query_past_its_ceiling_fails_with_what_it_took() -> None:
+def test_a_query_above_its_ceiling_fails_and_says_what_it_took() -> None:
     s = source()
     network = Network(
         graph(query("keys", per_window(s, 10_000)), query("fine", columns(above(s, 99), 2))),
@@ -150,7 +151,7 @@ def test_a_query_past_its_ceiling_fails_with_what_it_took() -> None:
     assert set(network.queries) == {"fine"}
 
 
-def test_charges_add_up_to_what_is_held() -> None:
+def test_the_memory_of_the_queries_adds_up_to_the_memory_in_use() -> None:
     s = source()
     network = Network(
         graph(query("a", columns(above(s, 10), 2)), query("b", above(s, 20)), query("c", s)), "fifo:rows=7"

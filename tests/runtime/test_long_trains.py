@@ -1,4 +1,4 @@
-"""Trains of up to 100,000 rows, on streams that have more: what Spark SQL gives for the same rows."""
+"""Trains of up to 100,000 rows, on longer streams, give the results of Spark SQL."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def run(
     queries = {name: catalog.query(name, sql) for name, sql in QUERIES.items()}
     for query in queries.values():
         graph.add(query)
-    # The policy alone says how long a grant is.
+    # Only the policy limits a grant.
     network = Network(graph, policy, mode=mode, threads=3, limits=Limits(grant=1e9, stuck=300.0))
     for start in range(0, ROWS, BATCH):
         for stream, batch in BATCHES.items():
@@ -97,7 +97,7 @@ def run(
 
 
 def longest(network: Network) -> float:
-    """The most rows that any unit took in a grant, on average."""
+    """The largest mean number of rows per grant of any unit."""
     return max(unit["rows"] / unit["grants"] for unit in network.metrics()["units"] if unit["grants"])
 
 

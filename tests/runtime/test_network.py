@@ -1,4 +1,4 @@
-"""Rows in, grants, results out: one thread, every policy, and what is counted meanwhile."""
+"""Rows in, grants, results out: one thread, every policy, and the metrics."""
 
 from __future__ import annotations
 
@@ -117,24 +117,24 @@ def test_metrics_count_rows_and_latency() -> None:
     assert selections[0]["rows_out"] == selections[1]["rows_in"]
 
 
-def test_rows_that_wait_while_statistics_are_made_have_come_once() -> None:
+def test_rows_that_wait_during_an_update_of_the_statistics_count_once() -> None:
     now = [100.0]
     network = Network(graph(query("q", above(source(), 50.0))), "fifo", clock=lambda: now[0])
     network.push("s", rows(1000, 1))
     now[0] += 1.0
     network._state.loop.measurement.update(now[0])
     statistics = network._state.loop.view.statistics
-    # Of the time before the network was made a little is counted in.
+    # The prior of the statistics weighs a little.
     assert 900.0 < statistics.rate[0] < 1000.0
     network.run()
     now[0] += 1.0
     network._state.loop.measurement.update(now[0])
-    # None came in this second, and the one before counts less by now.
+    # No row arrived in this second, and the second before has decayed.
     assert 350.0 < statistics.rate[0] < 500.0
     assert statistics.cost[0] > 0
 
 
-def test_operators_that_run_often_are_timed_now_and_then_and_their_time_is_right() -> None:
+def test_operators_that_run_often_are_sampled_and_their_time_is_right() -> None:
     now = [100.0]
     read = [0]
 

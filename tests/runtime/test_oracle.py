@@ -1,4 +1,4 @@
-"""The oracle's cases through the network: Spark SQL's rows under every policy, mode and length of train."""
+"""The oracle's cases through the network: the rows of Spark SQL under every policy, mode and train size."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def group_of(spark: Any) -> GroupOf:
 
 
 def sample(name: str) -> list[tuple[str, str, int]]:
-    """Some ways for a group: policy, mode and train, different ones for each group."""
+    """Combinations of policy, mode and train size for a group, different ones for each group."""
     start = list(GROUPS).index(name)
     places = [start + turn * len(GROUPS) for turn in range(ROUNDS)]
     return [(*EVERY[place % len(EVERY)], TRAINS[place % len(TRAINS)]) for place in places]
 
 
-def test_the_sample_has_everything() -> None:
+def test_the_sample_covers_every_policy_mode_and_train_size() -> None:
     ways = [way for name in GROUPS for way in sample(name)]
     assert {(policy, mode) for policy, mode, _ in ways} == set(EVERY)
     assert {rows for _, _, rows in ways} == set(TRAINS)
@@ -57,7 +57,7 @@ def test_the_sample_has_everything() -> None:
 
 
 @every_group
-def test_the_rows_that_are_expected(name: str, group_of: GroupOf) -> None:
+def test_a_sample_of_combinations_gives_the_expected_rows(name: str, group_of: GroupOf) -> None:
     for policy, mode, rows in sample(name):
         run(group_of(name), with_trains(policy, rows), mode)
 
@@ -68,14 +68,14 @@ PRODUCT = [(policy, mode) for policy, mode in EVERY if mode != "direct" or polic
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("policy", "mode"), PRODUCT)
-def test_the_rows_that_are_expected_under_everything(policy: str, mode: str, group_of: GroupOf) -> None:
+def test_every_combination_gives_the_expected_rows(policy: str, mode: str, group_of: GroupOf) -> None:
     for name in GROUPS:
         for rows in TRAINS if takes_rows(policy) and mode != "direct" else TRAINS[:1]:
             run(group_of(name), with_trains(policy, rows), mode)
 
 
 def run(group: Group, policy: str, mode: str) -> None:
-    """Works off some of the rows now and then, so that there are always others that wait."""
+    """Processes some of the rows now and then, so that others are always waiting."""
     network = group.network(policy, mode)
     for turn, (stream, batch) in enumerate(group.pushes):
         if stream in network.streams:

@@ -1,4 +1,4 @@
-"""A network that is stopped at any moment and goes on in a new object gives the results of one that never stopped."""
+"""A network that is restored from a snapshot, at any moment, gives the results of one that was never stopped."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_restart_between_any_two_batches_changes_nothing(policy: str, tmp_path
     assert network.held_bytes == 0
 
 
-def test_what_waits_is_written_once(tmp_path: Path) -> None:
+def test_waiting_rows_are_written_once(tmp_path: Path) -> None:
     store = Folder(tmp_path, keep=True)
     network = Network(graph(*small()), "fifo", store=store)
     network.push("s", rows(1000))
@@ -83,7 +83,7 @@ def test_state_that_did_not_change_is_not_written_again(tmp_path: Path) -> None:
     assert set(tmp_path.iterdir()) == files
 
 
-def test_queries_may_differ_when_it_goes_on(tmp_path: Path) -> None:
+def test_queries_may_change_between_snapshot_and_restore(tmp_path: Path) -> None:
     store = Folder(tmp_path, keep=True)
     network = Network(graph(*small()), "fifo", store=store)
     network.push("s", rows(100))

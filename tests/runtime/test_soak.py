@@ -1,4 +1,4 @@
-"""Everything that may happen to a network, in random order: always the results of one that nothing happened to."""
+"""Random sequences of every operation on a network give the results of an undisturbed one."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ BAD = query("bad", failing(above(source("s", 1_000_000), 30), f"{__name__}:broke
 
 
 class Saved:
-    """A snapshot that one may go back to: what was taken until then, and what was pushed since."""
+    """A snapshot to return to, the results taken before it, and the rows pushed after it."""
 
     def __init__(self, manifest: Mapping[str, Any], taken: Mapping[str, list[ResultBatch]]) -> None:
         self.manifest = json.loads(json.dumps(manifest))
@@ -166,7 +166,7 @@ class Soak(RuleBasedStateMachine):
 
     @rule(changes=st.lists(st.sampled_from([*POLICIES, *MODES, "push s", "push t", "take"]), min_size=1, max_size=6))
     def change_while_it_runs(self, changes: list[str]) -> None:
-        """Another thread is in `run` meanwhile."""
+        """Changes while another thread is in `run`."""
         failed: list[BaseException] = []
 
         def run() -> None:
@@ -211,7 +211,7 @@ class Soak(RuleBasedStateMachine):
         self.network.add(QUERIES[name])
         self._expect(name)
         runner = self.runners[name]
-        # It starts with the watermarks that its streams have reached; what is behind them is late for it too.
+        # It starts with the present watermarks of its streams; rows behind them are late for it too.
         for stream, found in runner._sources.items():
             for number, _ in found:
                 runner._watermarks[number] = self.network._state.watermarks[stream]
@@ -229,7 +229,7 @@ class Soak(RuleBasedStateMachine):
 
     @rule()
     def add_one_that_fails(self) -> None:
-        """It is taken out with its error; the others do not notice."""
+        """It is removed with its error; the others are not affected."""
         self.saved = None
         self._run_empty()
         self.network.add(BAD)
@@ -249,13 +249,13 @@ class Soak(RuleBasedStateMachine):
 
     @rule()
     def save(self) -> None:
-        """A snapshot, and on it goes."""
+        """A snapshot; the network continues."""
         self.saved = Saved(self.network.snapshot(), self.taken)
 
     @precondition(lambda self: self.saved is not None)
     @rule(policy=st.sampled_from(TEXTS), mode=st.sampled_from(MODES), memory=st.sampled_from(LIMITS))
     def crash(self, policy: str, mode: str, memory: int | None) -> None:
-        """Back to an earlier snapshot: what came since comes again, what was taken since counts no more."""
+        """Back to an earlier snapshot: rows pushed since are pushed again, results taken since are dropped."""
         saved = self.saved
         assert saved is not None
         self._go_on(saved.manifest, policy, mode, memory)

@@ -1,4 +1,4 @@
-"""Threads: the same results in every mode, with any policy, and while modes and policies change under the rows."""
+"""Threads: the same results in every mode, under every policy, and while modes and policies change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.waiting import LIMIT, wait_until
 
 @pytest.fixture(autouse=True)
 def _often() -> Iterator[None]:
-    """Threads change after every microsecond, so that what can go wrong between two does."""
+    """Switches threads every microsecond, so that races show."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield

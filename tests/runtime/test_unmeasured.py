@@ -1,4 +1,4 @@
-"""The bench of what measuring costs compares with a network that does the same work and measures nothing."""
+"""The bench of the cost of measuring compares with a network that does the same work and measures nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways in which a network may run: every policy, every mode of threads, every length of train."""
+"""The combinations in which a network may run: policies, threading modes, train sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 from headgate.scheduling import policies
 
 POLICIES = sorted({cls.name for cls in policies().values()} - {"mss", "tuple-greedy"})
-"""All but those that must know every tuple's cost beforehand, which only the simulator does."""
+"""All policies except those that need every tuple's cost in advance: only the simulator knows it."""
 
 MODES = ("policy", "direct", "graph", "operator", "hybrid")
 
@@ -18,17 +18,17 @@ _INSIDE = {
     "hmts": "hmts:inner=chain(rows={rows})",
     "ots": "ots:inner=fifo(rows={rows})",
 }
-"""Policies made of others: it is these that take trains."""
+"""Policies composed of others: the inner policies limit the trains."""
 
 
 @cache
 def takes_rows(policy: str) -> bool:
-    """Whether a policy's trains can be set; without queues there are none."""
+    """Whether the policy has a parameter for the size of trains; without queues there are no trains."""
     return policy in _INSIDE or "rows" in getattr(policies()[policy], "__dataclass_fields__", {})
 
 
 def with_trains(policy: str, rows: int) -> str:
-    """The text of a policy whose trains have so many rows."""
+    """The text of a policy with trains of this many rows."""
     if policy in _INSIDE:
         return _INSIDE[policy].format(rows=rows)
     return f"{policy}:rows={rows}" if takes_rows(policy) else policy

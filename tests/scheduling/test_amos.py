@@ -34,7 +34,7 @@ def test_first_every_candidate_runs_once(name: str) -> None:
 
 
 def test_the_spec_may_change_while_it_runs() -> None:
-    """Asked for delay it runs FIFO most, and from the change on, asked for short queues, Chain."""
+    """Weighted for delay it runs mostly FIFO, and after the change to short queues mostly Chain."""
     shares: list[dict[str, float]] = []
     chosen = amos("amos:interval=500ms,learner=controlled,policies=fifo(rows=1)+chain,weights=delay*1,seed=3")
     simulation = Simulation(TOPOLOGY, MODELS, ARRIVALS, chosen, switch=0.0005, seed=1)

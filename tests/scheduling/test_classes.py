@@ -78,7 +78,7 @@ def test_quotas_hold_over_every_window(priorities: list[int], longest: list[floa
     st.lists(st.sampled_from([0.0, 0.1, 0.3, 1.0]), min_size=4, max_size=4),
     st.integers(0, 1000).map(Random),
 )
-def test_from_round_to_round_quotas_hold_within_one_grant(
+def test_over_whole_rounds_quotas_hold_within_one_grant(
     priorities: list[int], longest: list[float], random: Random
 ) -> None:
     """Rounds begin with the highest class. Up to any of them each class has used its quotas within one grant."""
@@ -101,7 +101,7 @@ def test_from_round_to_round_quotas_hold_within_one_grant(
         selector.finished(grant.unit, 0.0, elapsed, 1, 1)
 
 
-def test_what_a_class_runs_over_is_taken_off_its_next_quota() -> None:
+def test_overrun_is_deducted_from_the_next_quota() -> None:
     topology = Topology.of(
         {"h": ["s"], "n": ["t"]},
         queries={"hq": ("h", "H"), "nq": ("n", "N")},
@@ -156,7 +156,7 @@ def test_an_inner_cut_never_mixes_classes() -> None:
     assert {topology.names(unit.operators) for unit in units.units} == {("shared", "fire"), ("log",)}
 
 
-def test_cqc_serves_the_high_class_first_and_starves_nobody() -> None:
+def test_cqc_serves_the_high_class_first_and_starves_no_class() -> None:
     topology = Topology.of(
         {"h": ["s"], "n": ["t"]},
         queries={"hq": ("h", "H"), "nq": ("n", "N")},

@@ -29,7 +29,7 @@ def test_it_finds_the_better_candidate_behind_a_load_that_varies_far_more() -> N
 
 
 def test_the_spec_may_change_while_it_runs() -> None:
-    """What was seen counts for the new weights at once: `short` keeps queues short, `quick` delivers."""
+    """Earlier observations count for the new weights at once: `short` keeps queues short, `quick` delivers."""
     learner, random = ControlledThompson(), Random(1)
     before = Situation(10.0, 10.0, 1000.0, 1.0, 0.0)
     for step in range(100):

@@ -6,8 +6,8 @@ import pytest
 
 from headgate.scheduling import Statistics, Topology, Units, View, policy
 from headgate.scheduling.charts import paths
-from headgate.scheduling.flow import within
 from headgate.scheduling.policies.segment import prune, release_capacity, segments, simplified_segments
+from headgate.scheduling.yields import within
 
 
 def figure_4_2(order: list[str]) -> View:

@@ -1,4 +1,4 @@
-"""Highest rate as AQSIOS has it: streams are read only when nothing read before waits (004 §3)."""
+"""Highest rate as in AQSIOS: streams are read only when no row read before is waiting (004 §3)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_set_of_sources_is_read_to_its_end_and_only_when_nothing_waits() -> No
     assert order("hr:sources=last", arrivals) == [*first, "fast source", "fast"]
 
 
-def test_ranked_sources_overtake_what_was_read_before() -> None:
+def test_ranked_sources_overtake_rows_read_before() -> None:
     arrivals = {"s": RecordedArrivals((0.0, 0.25)), "t": RecordedArrivals((0.0,))}
     assert order("hr", arrivals) == ["fast source", "fast", "slow source", "fast source", "fast", "slow"]
 

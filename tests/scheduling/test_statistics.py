@@ -1,4 +1,4 @@
-"""Statistics: defaults, what is measured, how it fades."""
+"""Statistics: defaults, measurements, decay."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_operator_that_sees_no_row_keeps_its_figures() -> None:
     assert (found.cost[0], found.selectivity[0], found.bytes_out[0]) == pytest.approx(before)
 
 
-def test_to_settle_twice_at_one_moment_changes_nothing() -> None:
+def test_a_second_update_at_the_same_moment_changes_nothing() -> None:
     found = one()
     found.arrive(0, 10)
     found.update(1.0)

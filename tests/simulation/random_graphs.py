@@ -25,7 +25,7 @@ POLICIES = (
     "path",
     "segment",
     "simplified:gamma=0.2",
-    "threshold:mark=500,interval=20ms",
+    "threshold:limit=500,interval=20ms",
     "hr",
     "hnr",
     "chart-latency",

@@ -1,4 +1,4 @@
-"""How long results took: counts in buckets of equal ratio, enough for mean, percentiles and worst."""
+"""Latencies of results: a histogram with buckets of equal ratio, for mean, percentiles and maximum."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Latency:
         self.worst = 0.0
 
     def add(self, now: float, arrival: Arrival) -> None:
-        """Counts the rows of a batch that became results now."""
+        """Adds the rows of a batch of results."""
         count = arrival.count
         if not count:
             return
@@ -40,7 +40,7 @@ class Latency:
         self._buckets[bucket] = self._buckets.get(bucket, 0) + count
 
     def merge(self, other: Latency) -> None:
-        """Counts in what another counted."""
+        """Adds another histogram."""
         self.rows += other.rows
         self.total += other.total
         self.worst = max(self.worst, other.worst)
@@ -52,7 +52,7 @@ class Latency:
         return self.total / self.rows if self.rows else 0.0
 
     def percentile(self, share: float) -> float:
-        """The latency that this share of the rows did not exceed.
+        """The latency that this share of the rows does not exceed.
 
         >>> latency = Latency()
         >>> for late in (1.0, 2.0, 3.0): latency.add(late, Arrival.at(0.0, 1))
@@ -77,7 +77,7 @@ class Latency:
         }
 
     def state(self) -> dict[str, Any]:
-        """All of it, JSON-able."""
+        """All fields, as plain values for JSON."""
         return {
             "rows": self.rows,
             "total": self.total,
@@ -87,7 +87,7 @@ class Latency:
 
     @classmethod
     def of(cls, state: Mapping[str, Any]) -> Latency:
-        """Takes back what `state` gave."""
+        """Restores the result of `state`."""
         latency = cls()
         latency.rows, latency.total, latency.worst = state["rows"], state["total"], state["worst"]
         latency._buckets = dict(state["buckets"])

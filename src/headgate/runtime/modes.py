@@ -1,4 +1,4 @@
-"""The four ways to give a graph to threads (000 §4): a mode turns a policy into one that says so."""
+"""The threading modes (000 §4): how the units of a graph are distributed over threads."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from headgate.scheduling.hmts import DirectInteroperability, GraphThreaded, Hmts
 Mode = Literal["policy", "direct", "graph", "operator", "hybrid"]
 """How threads are used.
 
-- `policy`: as the policy says; any number of threads take its grants
-- `direct`: no queues; whoever brings rows runs them through (direct interoperability, DI)
+- `policy`: as the policy decides; any number of threads take its grants
+- `direct`: no queues; the thread that brings rows processes them (direct interoperability, DI)
 - `graph`: one thread runs the whole graph under the policy (graph-threaded, GTS)
 - `operator`: every operator has a queue and a thread of its own (operator-threaded, OTS)
-- `hybrid`: partitions, placed by Algorithm 1, each with a policy of its own, over as many threads as cores (HMTS)
+- `hybrid`: partitions, placed by Algorithm 1, each with a policy of its own, over one thread per core (HMTS)
 """
 
 MOST_THREADS = 1024
@@ -24,7 +24,7 @@ MOST_THREADS = 1024
 
 
 def mode_of(text: str) -> Mode:
-    """The mode that a text names; ValueError with the closest name if there is none."""
+    """The mode named by a text; ValueError with the closest name if there is none."""
     for mode in get_args(Mode):
         if text == mode:
             return mode  # type: ignore[no-any-return]
@@ -32,7 +32,7 @@ def mode_of(text: str) -> Mode:
 
 
 def arranged(mode: Mode, policy: Policy) -> Policy:
-    """The policy that runs a graph in a mode."""
+    """The policy that implements a mode."""
     if mode == "direct":
         return DirectInteroperability()
     if mode == "graph":
@@ -45,7 +45,7 @@ def arranged(mode: Mode, policy: Policy) -> Policy:
 
 
 def threads_for(mode: Mode, policy: Policy, operators: int, asked: int | None) -> int:
-    """How many threads a mode takes; where it is free, as many as were asked for."""
+    """The number of threads in a mode; where the mode leaves it open, `asked`."""
     if mode in ("direct", "graph"):
         return 1
     if mode == "operator" or (mode == "policy" and asked is None and isinstance(policy, OperatorThreaded)):

@@ -1,4 +1,4 @@
-"""Where batches go that do not stay in memory: Arrow IPC files, the same for spilling and for snapshots."""
+"""The store of batches outside memory: Arrow IPC files, for spilling and for snapshots."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pyarrow as pa
 
 
 class Store(Protocol):
-    """Keeps parts: a few record batches of one schema under a key that is never used for other rows.
+    """Keeps parts: record batches of one schema under a key that is never used for other rows.
 
     Called by any thread; calls for different keys may overlap.
     """
 
     def write(self, key: str, batches: Sequence[pa.RecordBatch]) -> None:
-        """Keeps the batches; when it returns they can be read. Raises OSError where there is no room."""
+        """Writes the batches; they can be read when it returns. Raises OSError if it cannot write."""
         ...
 
     def read(self, key: str, index: int) -> pa.RecordBatch:
@@ -28,15 +28,15 @@ class Store(Protocol):
         ...
 
     def discard(self, key: str) -> None:
-        """The network needs the part no more. A store whose snapshots still name it keeps it."""
+        """The network no longer needs the part. A store whose snapshots still name it keeps it."""
         ...
 
 
 class Folder:
     """A store in a folder of the local file system: one Arrow IPC file a part.
 
-    Without a path it makes a temporary folder, which goes when the store goes. With `keep` it removes nothing, so that
-    every snapshot can be restored.
+    Without a path it creates a temporary folder, which is deleted with the store. With `keep` nothing is removed, so
+    that every snapshot can be restored.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, keep: bool = False) -> None:
@@ -61,7 +61,7 @@ class Folder:
             raise OSError(
                 f"cannot write waiting rows to {target}: {error}; free space there, or give another folder to spill to"
             ) from error
-        # Renamed last, so that a file under its final name is always whole.
+        # Renamed last, so that a file under its final name is always complete.
         unfinished.rename(target)
 
     def read(self, key: str, index: int) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""Who runs next: statistics, charts, cuts, policies, classes, selection. Decides, never executes.
+"""Which unit runs next: statistics, charts, cuts, policies, classes, selection. Decides, never executes.
 
 A policy is a cut and a rank. It sees a `View` (topology, statistics, queues) and cannot tell the worker from
 the simulator. An experiment against the simulator is a topology, a model for each operator, an arrival

@@ -1,7 +1,7 @@
 """Progress charts and their partitioning: the lower envelope of Chain, extended to forks (001 §2–§5).
 
 A chart is a curve that falls as work is done: results not yet delivered (output completion) or bytes not yet
-freed (memory reduction) over the time spent. Its slope is what one second of work gains; the steepest
+freed (memory reduction) over the time spent. Its slope is the gain of one second of work; the steepest
 segments should run first.
 """
 
@@ -62,10 +62,10 @@ class Path:
 
 
 def paths(topology: Topology) -> list[Path]:
-    """From every stream and every branch of a fork, on to the next fork or output.
+    """The paths from every stream and every branch of a fork to the next fork or output.
 
     Without forks these are the leaf-to-root paths of 003 §4.1; operators behind a join are on several. A
-    fork ends a path, for its buffer is shared: so there are never more paths than edges.
+    fork ends a path because its buffer is shared; so there are never more paths than edges.
     """
     found: list[Path] = []
     for first in topology.edges:
@@ -80,7 +80,7 @@ def paths(topology: Topology) -> list[Path]:
 
 
 def leaving_bytes(view: View, operator: int) -> float:
-    """The bytes a result row of an operator keeps in the system: none if it only leaves (001 §2)."""
+    """The bytes that a result row of an operator keeps in the system: none if no operator reads it (001 §2)."""
     return view.statistics.bytes_out[operator] if view.topology.outputs[operator] else 0.0
 
 
@@ -93,7 +93,7 @@ def memory_steps(view: View, path: Path) -> list[tuple[float, float]]:
     for operator in path.operators:
         made = rows * stats.selectivity[operator]
         after = made * leaving_bytes(view, operator)
-        # Nothing reaches an operator behind selectivity 0; it still must take time to be on the chart.
+        # No row reaches an operator behind selectivity 0; it must still take time to be on the chart.
         steps.append((max(rows, 1e-12) * stats.cost[operator], size - after))
         rows, size = made, after
     return steps
@@ -101,7 +101,7 @@ def memory_steps(view: View, path: Path) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True)
 class Partitioned(Generic[Node]):
-    """The chart of a graph with forks: which nodes each head took in, and the heads that stayed on their own."""
+    """The chart of a graph with forks: the nodes that each head absorbed, and the heads that remain."""
 
     taken: Mapping[Node, tuple[Node, ...]]
     heads: tuple[Node, ...]
@@ -127,9 +127,9 @@ def partition_graph(
     """Chart partitioning bottom up over nested forks (001 §4, Figs. 6–9).
 
     For each node: draw its own step (time, gain), then the segments of all its branches by falling slope,
-    scaled by the rows that get there; then take in segments as long as the slope of the node's own segment
-    does not fall. What was taken in once is never separated again. Where branches meet again, a segment
-    is met twice with the same slope, and its parts add up.
+    scaled by the rows that reach them; then absorb segments as long as the slope of the node's own segment
+    does not fall. Absorbed segments are never separated again. Where branches meet again, a segment
+    is found twice with the same slope, and its parts add up.
     """
     charts: dict[Node, dict[Node, tuple[float, float]]] = {}
     taken: dict[Node, tuple[Node, ...]] = {}
@@ -150,7 +150,7 @@ def partition_graph(
                 break
             time, gain, absorbed = time + t, gain + g, absorbed + 1
         taken[node] = tuple(order[:absorbed])
-        # Segments that no row reaches (selectivity 0) stay on their own, with no time.
+        # Segments that no row reaches (selectivity 0) remain, with no time.
         left = order[absorbed:] + [h for h in rest if not rest[h][0] > 0]
         charts[node] = {node: (time, gain), **{h: rest[h] for h in left}}
     heads: dict[Node, None] = {}

@@ -17,8 +17,8 @@ class Cut:
       interoperability, 000 §2.4).
     - `together`: groups of queued edges of one fork that one unit reads, so that the shared copy is
       freed in one pass (001 §4, the fork-segment).
-    - `per_entry`: every entry of a component is ranked on its own, as the leaf-to-root paths of 003 are;
-      else a component is one unit however many queues it reads.
+    - `per_entry`: every entry of a component is ranked separately, like the leaf-to-root paths of 003;
+      otherwise a component is one unit, however many queues it reads.
     - `order`: edges by preference; an operator calls its consumers in this order (empty: as declared).
     """
 
@@ -44,9 +44,9 @@ class Cut:
 
     @classmethod
     def between(cls, topology: Topology, groups: Iterable[Iterable[int]], *, per_entry: bool = False) -> Cut:
-        """The cut whose units are these groups of operators: an edge within a group is direct.
+        """The cut whose units are these groups of operators: an edge inside a group is direct.
 
-        Operators of one group that only meet at a fork read the fork together.
+        Operators of one group that meet only at a fork read the fork together.
         """
         group_of: dict[int, int] = {}
         for number, members in enumerate(groups):
@@ -72,7 +72,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A virtual operator: what a grant runs.
+    """A virtual operator: the thing that a grant runs.
 
     A grant takes rows from `entries` (queued edges), oldest first, and each row goes depth first through
     `operators` (topological order). Units of one `component` share operators: never run two at once.

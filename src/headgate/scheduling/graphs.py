@@ -1,4 +1,4 @@
-"""The topology of a shared graph: what the schedulers see of the queries."""
+"""The topology of a shared graph: the schedulers' view of the queries."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from headgate.scheduling.topology import Edge, Topology, TopologyClass, Topology
 def topology_of(graph: SharedGraph) -> tuple[Topology, list[int]]:
     """The topology, and the graph's number of each of its operators.
 
-    A source is no operator: its edges come from the stream. Only where a query's result is the stream itself does the
-    source stand in the topology, as the operator that puts it out.
+    A source is no operator: its edges come from the stream. Only if a query's result is the stream itself, the source
+    is in the topology, as the operator that emits it.
     """
     nodes = graph.operators
     streams = {n: node.stream for n, node in nodes.items() if isinstance(node, Source)}

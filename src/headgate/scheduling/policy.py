@@ -1,4 +1,4 @@
-"""The contract between a policy, which decides, and an executor, which runs what it is granted."""
+"""The contract between a policy, which decides, and an executor, which runs the grants."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from headgate.scheduling.view import View
 
 
 class Grant(NamedTuple):
-    """Run this unit for at most `rows` rows and `seconds` (checked between rows: a row is never torn).
+    """Run this unit for at most `rows` rows and `seconds` (checked between rows: a row is never interrupted).
 
-    `rows = inf` means the rows that wait when the grant begins; rows that come later wait for the next.
+    `rows = inf` means the rows that are waiting when the grant begins; later rows wait for the next grant.
     """
 
     unit: int
@@ -27,13 +27,13 @@ class Grant(NamedTuple):
 class Selector(ABC):
     """Which unit runs next. Event driven, O(log units) a call, called by one thread at a time.
 
-    The executor first writes `view.queues`, then tells the selector:
+    The executor first writes `view.queues`, then calls:
 
     - `arrived(unit)`: an entry of the unit went from empty to not empty
     - `changed(unit)`: rows were added to an entry that was not empty (only if `watches_growth`)
-    - `finished(unit, …)`: a grant is over, its rows are taken and its results are in the queues
+    - `finished(unit, …)`: a grant has ended, its rows are taken and its results are in the queues
 
-    A granted unit's component is the executor's until `finished`; `next` never grants it meanwhile.
+    The component of a granted unit belongs to the executor until `finished`; `next` does not grant it meanwhile.
     `next` returns None only if no unit of a free component has a waiting row: a processor never idles
     while a unit is ready.
     """
@@ -54,14 +54,14 @@ class Selector(ABC):
 
     @abstractmethod
     def refresh(self, view: View, now: float) -> None:
-        """Rank again from fresh statistics; called at intervals, not at each decision."""
+        """Compute the ranks again from fresh statistics; called at intervals, not at each decision."""
 
 
 class Policy(ABC):
-    """A cut and a rank. Holds parameters (and, if it learns, what it learned); never runs anything.
+    """A cut and a rank. Holds parameters (and what it has learned, if it learns); never runs anything.
 
-    `interval` is how often (s) the executor calls `refresh`; True means: ask for the cut again. A policy
-    that needs another selector although the cut is the same raises its `generation`.
+    The executor calls `refresh` every `interval` seconds; True means that the cut may have changed. A policy
+    that needs another selector although the cut is the same increments its `generation`.
     """
 
     name: ClassVar[str]
@@ -79,7 +79,7 @@ class Policy(ABC):
         """A selector over all units, or over `members` only (when composed in CQC or HMTS)."""
 
     def refresh(self, view: View, now: float) -> bool:
-        """Look at the statistics; True if the cut may have changed."""
+        """Use the fresh statistics; True if the cut may have changed."""
         return False
 
 

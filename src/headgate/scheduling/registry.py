@@ -49,12 +49,12 @@ def policies() -> Mapping[str, type[Policy]]:
 
 
 def parameters(name: str) -> Mapping[str, str]:
-    """A policy's parameters and what each is for."""
+    """The parameters of a policy and their descriptions."""
     return {f.name: str(f.metadata["doc"]) for f in _fields(_class(name))}
 
 
 def policy(text: str | Policy) -> Policy:
-    """The policy that a text names; a policy is returned as it is.
+    """The policy named by a text; a policy is returned unchanged.
 
     >>> policy("chain:rows=1").name
     'chain'
@@ -64,7 +64,7 @@ def policy(text: str | Policy) -> Policy:
     """
     if not isinstance(text, str):
         return text
-    # An inner policy's own parameters stand in parentheses: cqc:inner=chain(rows=1).
+    # The parameters of an inner policy are in parentheses: cqc:inner=chain(rows=1).
     name, _, rest = text.strip().partition(":")
     if not rest and name.endswith(")"):
         name, _, rest = name[:-1].partition("(")
@@ -93,14 +93,14 @@ def _fields(cls: type[Policy]) -> list[Field[Any]]:
     return [f for f in fields(cls) if "kind" in f.metadata] if is_dataclass(cls) else []
 
 
-def _split(text: str, mark: str) -> list[str]:
-    """Split at a mark that stands outside parentheses."""
+def _split(text: str, separator: str) -> list[str]:
+    """Split at a separator outside parentheses."""
     parts, depth, start = [], 0, 0
     for position, char in enumerate(text):
         depth += (char == "(") - (char == ")")
         if depth < 0:
             break
-        if char == mark and not depth:
+        if char == separator and not depth:
             parts.append(text[start:position])
             start = position + 1
     if depth:

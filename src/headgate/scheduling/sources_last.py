@@ -1,4 +1,4 @@
-"""A selector that reads the streams only when nothing read before waits any more (004 §3)."""
+"""A selector that reads the streams only when no row read before is waiting (004 §3)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SourcesLastSelector(Selector):
 
     "Groups all source operators together and schedules the source operator set only when there are no tuples
     waiting in the input queues of the operational operators" (004 §3). The set, once begun, is read to its end,
-    so no stream is overtaken by another. Every unit must be a component of its own, as where every edge is cut.
+    so no stream overtakes another. Every unit must be a component of its own, as where every edge is queued.
     """
 
     def __init__(

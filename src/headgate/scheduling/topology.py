@@ -1,4 +1,4 @@
-"""What a scheduler knows of the query graph: operators, edges, queries and their classes, frozen."""
+"""The query graph as a scheduler sees it: operators, edges, queries and their classes, immutable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class TopologyClass:
-    """A rank of queries; a higher priority is served more."""
+    """A class of queries; a higher priority gets more time."""
 
     name: str
     priority: float
@@ -48,7 +48,7 @@ class Topology:
     - `inputs[o]`, `outputs[o]`: edge ids into (by port) and out of operator *o*
     - `stream_edges[s]`: edge ids that stream *s* feeds (more than one: a fork at the source)
     - `order`: the operators in topological order
-    - `serves[o]`: indices of the queries that operator *o* works for
+    - `serves[o]`: indices of the queries that need operator *o*
     - `results[o]`: indices of the queries whose result operator *o* produces
     - `classes`: by falling priority; `operator_class[o]` is the highest class that *o* serves
     """

@@ -1,4 +1,4 @@
-"""What a policy sees: the topology, live statistics, the queues and the results so far, and nothing else."""
+"""The view of a policy: the topology, live statistics, the queues and the results so far, and nothing else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headgate.scheduling.topology import Topology
 class Queues:
     """The live state of every edge's queue: `rows`, `bytes`, and `oldest` (arrival time; inf when empty).
 
-    Lists indexed by edge id. The executor writes them before it tells the selector; a policy only reads.
+    Lists indexed by edge id. The executor writes them before it calls the selector; a policy only reads.
     `held` is the memory of all queues together: a fork's shared copy counts once (001 §4).
     """
 
@@ -29,7 +29,7 @@ class Queues:
 
 @dataclass
 class Performance:
-    """Running totals of what the executor delivered; a learner looks at the differences between two moments.
+    """Running totals of the executor's results; a learner uses the differences between two moments.
 
     `queued_rows` and `queued_bytes` are integrals over time (row-seconds, byte-seconds).
     """
@@ -45,7 +45,7 @@ class Performance:
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """What one waiting row will cost (s) and yield (rows or bytes freed); only a simulation knows it."""
+    """The cost (s) and the yield (rows, bytes freed) of one waiting row; only a simulation knows them."""
 
     cost: float
     rows: float
@@ -53,16 +53,16 @@ class Foreseen:
 
 
 class Oracle(Protocol):
-    """Knows the cost of every waiting row in advance (001 §5). Only a simulation has one."""
+    """Knows the cost of every waiting row in advance (001 §5); only a simulation has one."""
 
     def waiting(self, edge: int, limit: int) -> Sequence[Foreseen]:
-        """Up to `limit` rows that wait on a queued edge, oldest first."""
+        """Up to `limit` rows waiting on a queued edge, oldest first."""
         ...
 
 
 @dataclass
 class View:
-    """All a policy may know. `oracle` is None outside a simulation."""
+    """Everything a policy may know. `oracle` is None outside a simulation."""
 
     topology: Topology
     statistics: Statistics

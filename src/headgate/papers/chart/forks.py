@@ -12,8 +12,8 @@ import numpy as np
 from headgate.outcome import Outcome, Series, same
 from headgate.papers.chart.example import stairs
 from headgate.scheduling import Cut, Policy, Selector, Topology, Units, View, policy
-from headgate.scheduling.flow import memory_slope, rank_by, result_slope
 from headgate.scheduling.ranked import RankSelector
+from headgate.scheduling.yields import memory_slope, rank_by, result_slope
 from headgate.simulation import OperatorModel, Simulation, SimulationResult, backlog
 
 TUPLES = 100

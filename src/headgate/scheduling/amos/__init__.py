@@ -1,4 +1,4 @@
-"""AMoS: which policy to run next, learned from what the policies achieved (002 §3)."""
+"""AMoS: which policy to run next, learned from the results of each (002 §3)."""
 
 from headgate.scheduling.amos.choice import LEARNERS, learner
 from headgate.scheduling.amos.learners import Learner

@@ -1,13 +1,12 @@
-"""A learner that compares candidates at equal load: what each leaves waiting, given what it found waiting.
+"""A learner that compares candidates at equal load: the backlog each leaves, given the backlog it found.
 
-What an interval achieves depends far more on the load it meets than on the policy that runs in it, and a delay shows
-only when the result comes out, perhaps under another policy. So this learner looks at what waits: by Little's law
-the total delay of results is the area under the results that are still due. And a processor that is never idle
-delivers the more the less time it loses (to start-up costs, say): time that was lost shows in the work that is left.
-A regression over all intervals
-explains what waits at an interval's end by what waited at its start, what came in, and who ran; the last is the
-effect of a candidate. The next one is drawn by Thompson sampling from what is believed of these effects. All is in
-square roots: counts of arrivals and results then vary alike whether little waits or much.
+The result of an interval depends far more on its load than on the policy that runs in it, and a delay shows only when
+the result comes out, perhaps under another policy. So this learner uses the backlog: by Little's law the total delay of
+results is the area under the results still due. And a processor that is never idle delivers more the less time it loses
+(to start-up costs, for example): lost time shows in the remaining work. A regression over all intervals explains the
+backlog at an interval's end by the backlog at its start, the arrivals, and the candidate that ran; the last is the
+effect of the candidate. The next candidate is drawn by Thompson sampling from the distribution of these effects. All
+quantities are square roots: counts of arrivals and results then vary alike whether the backlog is small or large.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.scheduling.amos.learners import Learner
-from headgate.scheduling.flow import downstream
 from headgate.scheduling.view import View
+from headgate.scheduling.yields import downstream
 
 Floats = NDArray[np.float64]
 
-# What each objective wants little of: results that are due, rows that wait, bytes that they hold, work that is left.
+# The level that each objective minimizes: results due, waiting rows, their bytes, remaining work.
 LEVELS: Mapping[str, int] = {"delay": 0, "queue": 1, "memory": 2, "output": 3}
 CONTROLS = 5
 RIDGE = 0.3
@@ -34,9 +33,9 @@ RIDGE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What waits at a moment: the results that will come of it, its rows, its bytes and the work it takes (s).
+    """The backlog at a moment: the results that it will give, its rows, its bytes and the work it takes (s).
 
-    `delivered` is the results so far.
+    `delivered` is the number of results so far.
     """
 
     due: float
@@ -57,7 +56,7 @@ class Situation:
 
 
 class ControlledThompson(Learner):
-    """Thompson sampling over the candidates' effects, controlled for load; old intervals fade by `gamma`."""
+    """Thompson sampling over the candidates' effects, controlled for load; old intervals decay by `gamma`."""
 
     watches = True
 
@@ -80,7 +79,7 @@ class ControlledThompson(Learner):
         features[:CONTROLS] = [sqrt(x) for x in (before.due, before.rows, before.due + came, came, before.work)]
         features[CONTROLS + self._places[chosen]] = 1.0
         levels = np.array([sqrt(max(level, 0.0)) for level in (after.due, after.rows, after.bytes, after.work)])
-        # The ridge does not fade: it is what is believed before anything was seen.
+        # The ridge does not decay: it is the prior.
         ridge = np.eye(len(features)) * RIDGE * (1 - self.gamma)
         self._features = self._features * self.gamma + np.outer(features, features) + ridge
         self._cross = self._cross * self.gamma + np.outer(features, levels)
@@ -98,11 +97,11 @@ class ControlledThompson(Learner):
         return min(scores, key=lambda name: effects[self._places[name]])
 
     def _draw(self, random: Random) -> Floats:
-        """An effect for each candidate, drawn from what the regression leaves possible; less is better.
+        """An effect for each candidate, drawn from the posterior of the regression; less is better.
 
-        The regression is linear in what it explains, so the weights of the day apply to all that was seen.
+        The regression is linear in the levels, so the present weights apply to all earlier intervals.
         """
-        # Results, rows, bytes and seconds are made comparable by their usual sizes before they are weighted.
+        # Results, rows, bytes and seconds are scaled by their usual sizes before they are weighted.
         usual = np.sqrt(np.maximum(np.diag(self._levels) / max(self._intervals, 1.0), 1e-12))
         weights = self._weights / usual
         cross = self._cross @ weights
@@ -116,7 +115,7 @@ class ControlledThompson(Learner):
         return drawn
 
     def _grow(self, name: str) -> None:
-        """A candidate that was never seen: one more feature."""
+        """Adds a feature for a new candidate."""
         self._places[name] = len(self._places)
         size = len(self._features)
         features = np.eye(size + 1) * RIDGE

@@ -1,4 +1,4 @@
-"""Learners: which candidate to run next, given what each achieved."""
+"""Learners: which candidate to run next, given the results of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Learner(ABC):
     """Chooses among candidates that have all run at least once. Deterministic by the `random` it is given.
 
-    A learner with `watches` is also told what waited before and after each interval (`compare`).
+    For a learner with `watches`, `compare` reports the backlog before and after each interval.
     """
 
     watches: bool = False
@@ -23,10 +23,10 @@ class Learner(ABC):
     def learn(self, chosen: str, reward: float) -> None:  # noqa: B027 - the wheel learns from the scores alone
         """The candidate ran for an interval and was rewarded (0 to 2, 1 is average)."""
 
-    def compare(  # noqa: B027 - most learners look at the rewards alone
+    def compare(  # noqa: B027 - most learners use the rewards alone
         self, chosen: str, before: Situation, after: Situation, weights: Mapping[str, float]
     ) -> None:
-        """What waited when the candidate's interval began and ended, and the weights of the spec."""
+        """The backlog when the candidate's interval began and ended, and the weights of the spec."""
 
     @abstractmethod
     def choose(self, scores: Mapping[str, float], random: Random) -> str:
@@ -45,7 +45,7 @@ class RouletteWheel(Learner):
 
 
 class _Discounted(Learner):
-    """Rewards per candidate that fade by `gamma` at every step: the streams change, old lessons expire."""
+    """Rewards per candidate that decay by `gamma` at every step, because the streams change."""
 
     def __init__(self, gamma: float = 0.95) -> None:
         self.gamma = gamma
@@ -66,7 +66,7 @@ class _Discounted(Learner):
 
 
 class DiscountedUcb(_Discounted):
-    """Discounted upper confidence bound (Garivier and Moulines, 2008): the best candidate it cannot rule out."""
+    """Discounted upper confidence bound (Garivier and Moulines, 2008): the candidate with the highest bound."""
 
     def __init__(self, gamma: float = 0.95, width: float = 0.3) -> None:
         super().__init__(gamma)
@@ -90,7 +90,7 @@ class Thompson(_Discounted):
             if count <= 0:
                 return random.gauss(1.0, 1.0)
             mean = self.mean(name)
-            # A floor under the spread, so that a lucky start is not believed for ever.
+            # A minimum spread, so that a lucky start does not decide for ever.
             spread = max(self.square[name] / count - mean * mean, 0.0) ** 0.5 + 0.1
             return random.gauss(mean, spread / sqrt(count))
 

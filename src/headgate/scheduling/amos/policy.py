@@ -1,4 +1,4 @@
-"""The AMoS policy: runs one candidate at a time and selects the next by what each achieved (002 §3)."""
+"""The AMoS policy: runs one candidate at a time and selects the next by the results of each (002 §3)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _candidates() -> tuple[Policy, ...]:
 @register()
 @dataclass
 class Amos(Policy):
-    """`interval` is the least time a candidate runs; first each runs once, then the learner selects.
+    """Each candidate runs for at least an `interval`; first each runs once, then the learner selects.
 
     The spec may be replaced while it runs: assign `spec`.
     """
@@ -38,8 +38,8 @@ class Amos(Policy):
     policies: tuple[Policy, ...] = parameter("policies", _candidates, "the candidates, joined by +")
     weights: Mapping[str, float] = parameter("weights", lambda: {"delay": 1.0}, "the spec, as in delay*0.7+output*0.3")
     learner: str = parameter("choice", "wheel", "how the next candidate is selected", tuple(LEARNERS))
-    decay: float = parameter("fraction", 0.3, "how much of an old score is kept (002 uses 0 to 0.5)")
-    interval: float = parameter("seconds", 1.0, "least time a candidate runs")
+    decay: float = parameter("fraction", 0.3, "share of the old score that is kept (002 uses 0 to 0.5)")
+    interval: float = parameter("seconds", 1.0, "minimum time a candidate runs")
     seed: float = parameter("number", 0, "seed of the selection")
     history: list[tuple[float, str]] = field(default_factory=list, init=False)
 
@@ -61,7 +61,7 @@ class Amos(Policy):
 
     @property
     def current(self) -> Policy:
-        """The candidate that runs now."""
+        """The running candidate."""
         return self.policies[self._current]
 
     @property

@@ -38,7 +38,7 @@ OBJECTIVES: Mapping[str, Objective] = {
 
 @dataclass(frozen=True)
 class ObjectiveWeights:
-    """What is asked: weighted objectives, the weights adding up to 1 (002 §3.2, Table 3)."""
+    """The spec: weighted objectives whose weights add up to 1 (002 §3.2, Table 3)."""
 
     weights: Mapping[str, float]
 
@@ -85,7 +85,7 @@ class Scores:
         self._z: dict[str, dict[str, float]] = {}
 
     def update(self, policy: str, values: Mapping[str, float]) -> None:
-        """Take in what the running policy achieved; all objectives are kept, so the spec may change any time."""
+        """Add the measures of the running policy; all objectives are kept, so the spec may change at any time."""
         own = self._z.setdefault(policy, {})
         for name, value in values.items():
             self._history[name].add(value)
@@ -102,7 +102,7 @@ class Scores:
         return 1 + sum(OBJECTIVES[n].sign * own.get(n, 0.0) * w for n, w in spec.weights.items())
 
     def reward(self, values: Mapping[str, float], spec: ObjectiveWeights) -> float:
-        """How good the last interval was by itself, within (0, 2): what the bandit learners learn from."""
+        """The score of the last interval alone, within (0, 2); the bandit learners learn from it."""
         return 1 + sum(
             OBJECTIVES[n].sign * self._history[n].normalized(values[n]) * w
             for n, w in spec.weights.items()

@@ -36,7 +36,7 @@ def loads(view: View) -> list[Load]:
 
 
 class _Growing:
-    """Virtual operators as they grow: sums of c and 1/d of each."""
+    """Virtual operators while they grow: the sums of c and 1/d of each."""
 
     def __init__(self, given: Sequence[Load]) -> None:
         self._parent = list(range(len(given)))
@@ -69,8 +69,8 @@ def place_queues(topology: Topology, given: Sequence[Load], *, margin: float = 0
     """Algorithm 1: from the sources up, an operator is joined to those of its producers, most capacity first,
     with which the capacity of the whole virtual operator stays at least zero; the others get a queue.
 
-    A producer brings along all it has been joined to, so the constraint holds for every virtual operator
-    that is built of more than one operator. `margin` asks for that much capacity, as a share of d(P).
+    A producer is joined with its whole virtual operator, so the constraint holds for every virtual operator
+    of more than one operator. `margin` requires this much capacity, as a share of d(P).
     Streams are always queued. Visiting in topological order makes every producer's capacity final first.
     """
     if len(given) != len(topology.operators):

@@ -1,4 +1,4 @@
-"""Hybrid multi-threaded scheduling, and what it generalizes: DI, GTS and OTS (000 §4)."""
+"""Hybrid multi-threaded scheduling and its special cases: DI, GTS and OTS (000 §4)."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class Hmts(Policy):
         "policies", lambda: (Fifo(),), "the policies of the partitions in turn, joined by +"
     )
     threads: float = parameter("count", inf, "partitions (default: one a unit)")
-    placement: str = parameter("choice", "stall", "where queues are", ("stall", "every", "sources", "inner"))
+    placement: str = parameter("choice", "stall", "where queues are placed", ("stall", "every", "sources", "inner"))
     aging: float = parameter("positive", 1.0, "priority gained per second of waiting")
-    slice: float = parameter("seconds", 0.01, "time after which a thread gives way to one before it")
-    hysteresis: float = parameter("fraction", 0.2, "how far capacity must drift before queues move")
+    slice: float = parameter("seconds", 0.01, "time after which a thread yields to one ahead of it")
+    hysteresis: float = parameter("fraction", 0.2, "drift of capacity that moves queues")
     interval: float = parameter("seconds", 5.0, "time between two placements")
     _cut: Cut | None = field(default=None, init=False, repr=False)
     _placed_in: int = field(default=0, init=False, repr=False)
@@ -71,7 +71,7 @@ class Hmts(Policy):
             return Cut.sources(view.topology)
         if self.placement == "inner":
             return self.inner[0].cut(view)
-        # Edges are numbered anew when queries come and go: a placement holds for the graph that it was made for.
+        # Edges are renumbered when queries are added or removed: a placement is valid only for its own graph.
         graph = hash((view.topology.operators, view.topology.edges))
         if self._cut is None or self._placed_in != graph:
             self._cut = place_queues(view.topology, loads(view))
@@ -96,7 +96,7 @@ class Hmts(Policy):
         )
 
     def policy_of(self, thread: int) -> Policy:
-        """A policy of the thread's own: one that learns must not learn from the others."""
+        """A copy of the policy for the thread: one that learns must not learn from other threads."""
         return deepcopy(self.inner[thread % len(self.inner)])
 
     def partitions(self, view: View, units: Units) -> list[list[int]]:
@@ -119,7 +119,7 @@ class Hmts(Policy):
         if best == cut:
             return False
         now, then = capacities(topology, cut, given), capacities(topology, best, given)
-        # A stall that another placement would lessen, by more than the noise of the measurements.
+        # A stall that another placement would reduce by more than the noise of the measurements.
         stalled = -sum(min(c, 0.0) for c in now)
         remaining = -sum(min(c, 0.0) for c in then)
         if stalled - remaining > self.hysteresis * stalled and stalled > 0:
@@ -135,7 +135,7 @@ class GraphThreaded(Hmts):
 
     name: ClassVar[str] = "gts"
     threads: float = parameter("count", 1, "partitions")
-    placement: str = parameter("choice", "inner", "where queues are", ("inner", "every"))
+    placement: str = parameter("choice", "inner", "where queues are placed", ("inner", "every"))
 
 
 @register()
@@ -144,13 +144,13 @@ class OperatorThreaded(Hmts):
     """OTS: every operator has its queue and its thread (000 §4.1.2)."""
 
     name: ClassVar[str] = "ots"
-    placement: str = parameter("choice", "every", "where queues are", ("every",))
+    placement: str = parameter("choice", "every", "where queues are placed", ("every",))
 
 
 @register("direct")
 @dataclass
 class DirectInteroperability(Policy):
-    """DI: an element triggers its whole way through the graph (000 §2.4).
+    """DI: an element is processed through the whole graph as it arrives (000 §2.4).
 
     `sources=direct`: in the source's own thread, with no queue at all; `sources=queued`: one queue after
     each source, and one thread (000 §6.4).

@@ -1,4 +1,4 @@
-"""The third level of HMTS: which thread runs next, by priority and age, so that none starves (000 §4.2.2)."""
+"""The third level of HMTS: which thread runs next, by priority and age; none starves (000 §4.2.2)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class ThreadSelector(Selector):
     """A partition is a thread: it runs one unit at a time, chosen by its own policy.
 
     A waiting thread's priority rises by `aging` a second, so it is p + a·(now − since): the order of two
-    waiting threads never changes, and a heap by p − a·since suffices. After a `slice` of time a thread gives way
-    to one that is before it by then (a row is never torn): so a long train does not hold up a higher thread.
+    waiting threads never changes, and a heap by p − a·since suffices. After a `slice` of time a thread yields to
+    one that is ahead of it by then (between rows): so a long train does not delay a higher thread.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ThreadSelector(Selector):
         self._heap: list[tuple[float, int]] = []
         self._now = 0.0
         for unit in self._thread_of:
-            self._mark(unit)
+            self._check_ready(unit)
 
     def prioritize(self, thread: int, priority: float) -> None:
         """Change a thread's priority while it runs."""
@@ -56,7 +56,7 @@ class ThreadSelector(Selector):
         heapify(self._heap)
 
     def arrived(self, unit: int) -> None:
-        self._mark(unit)
+        self._check_ready(unit)
         self._inner[self._thread_of[unit]].arrived(unit)
 
     def changed(self, unit: int) -> None:
@@ -81,14 +81,14 @@ class ThreadSelector(Selector):
         thread = self._thread_of[unit]
         self._running[thread] = False
         self._inner[thread].finished(unit, now, elapsed, rows_in, rows_out)
-        self._mark(unit)
+        self._check_ready(unit)
         self._wait(thread)
 
     def refresh(self, view: View, now: float) -> None:
         for inner in self._inner:
             inner.refresh(view, now)
 
-    def _mark(self, unit: int) -> None:
+    def _check_ready(self, unit: int) -> None:
         rows = self._rows
         for e in self._entries[unit]:
             if rows[e] > 0:

@@ -9,16 +9,16 @@ from math import inf
 from typing import ClassVar
 
 from headgate.scheduling.cut import Cut, Units
-from headgate.scheduling.flow import downstream, memory_slope, within
 from headgate.scheduling.policy import Grant, GrantLimits, Policy, Selector
 from headgate.scheduling.registry import parameter, register
 from headgate.scheduling.view import View
+from headgate.scheduling.yields import downstream, memory_slope, within
 
 Traversal = list[int]
 
 
 class SuperboxSelector(Selector):
-    """Superboxes with work take turns; a turn is one traversal, in which every ready unit on it runs a train."""
+    """Superboxes with ready units take turns; a turn is one traversal, in which every ready unit on it runs a train."""
 
     def __init__(self, view: View, units: Units, members: Sequence[int] | None, policy: Trains) -> None:
         self._view, self._units, self._policy = view, units, policy
@@ -46,7 +46,7 @@ class SuperboxSelector(Selector):
             self._ready[box].add(unit)
 
     def next(self, now: float) -> Grant | None:
-        # Twice round at most: the running traversal may have passed the only ready unit already.
+        # At most two rounds: the present traversal may have passed the only ready unit already.
         for _ in range(2 * len(self._turn) + 2):
             while self._rest:
                 unit = self._rest.pop()

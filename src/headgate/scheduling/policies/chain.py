@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from headgate.scheduling.charts import Path, memory_steps, partition, paths
 from headgate.scheduling.cut import Cut, Units
-from headgate.scheduling.flow import memory_slope, rank_by
 from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.ranked import RankSelector
 from headgate.scheduling.registry import register
 from headgate.scheduling.topology import Topology
 from headgate.scheduling.view import View
+from headgate.scheduling.yields import memory_slope, rank_by
 
 
 def cut_of_segments(topology: Topology, segmented: Iterable[tuple[Path, Sequence[int]]]) -> Cut:
@@ -33,7 +33,7 @@ def cut_of_segments(topology: Topology, segmented: Iterable[tuple[Path, Sequence
 class Chain(GrantLimits, Policy):
     """Operators in one segment of a path's lower envelope run as one; rank: the segment's slope.
 
-    Forks are cut, each branch with a buffer of its own in mind (see `chart-memory` for shared forks).
+    Forks are cut as if each branch had a buffer of its own (see `chart-memory` for shared forks).
     """
 
     name: ClassVar[str] = "chain"

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from headgate.scheduling.charts import Partitioned, leaving_bytes, partition_graph
 from headgate.scheduling.cut import Cut, Units
-from headgate.scheduling.flow import downstream, memory_slope, rank_by, result_slope
 from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.ranked import RankSelector
 from headgate.scheduling.registry import register
 from headgate.scheduling.view import View
+from headgate.scheduling.yields import downstream, memory_slope, rank_by, result_slope
 
 Buffer = int | str
 
@@ -33,7 +33,7 @@ def latency_partitions(view: View) -> Partitioned[int]:
 
 def memory_partitions(view: View) -> Partitioned[Buffer]:
     """Memory reduction charts. A node is a buffer (a stream, or what an operator writes): its step is the
-    *fork-segment*, all operators that read it, for only the last of them frees the shared row."""
+    *fork-segment*, all operators that read it, because only the last of them frees the shared row."""
     topology, stats = view.topology, view.statistics
 
     def readers(buffer: Buffer) -> list[int]:

@@ -1,4 +1,4 @@
-"""Greedy: each operator by its own slope, blind to what follows it (001 §3)."""
+"""Greedy: each operator by its own slope, whatever follows it (001 §3)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headgate.scheduling.cut import Cut, Units
-from headgate.scheduling.flow import memory_slope, rank_by
 from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.ranked import RankSelector
 from headgate.scheduling.registry import parameter, register
 from headgate.scheduling.view import View
+from headgate.scheduling.yields import memory_slope, rank_by
 
 
 @register()

@@ -1,4 +1,4 @@
-"""Highest rate (HR) and highest normalized rate (HNR): results per second of what lies downstream (004 §3)."""
+"""Highest rate (HR) and highest normalized rate (HNR): results per second of the operators downstream (004 §3)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from math import inf
 from typing import ClassVar
 
 from headgate.scheduling.cut import Cut, Units
-from headgate.scheduling.flow import downstream
 from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.ranked import RankSelector
 from headgate.scheduling.registry import parameter, register
 from headgate.scheduling.sources_last import SourcesLastSelector
 from headgate.scheduling.view import View
+from headgate.scheduling.yields import downstream
 
 
 @register("highest-rate")
@@ -22,8 +22,8 @@ from headgate.scheduling.view import View
 class HighestRate(GrantLimits, Policy):
     """Rank of operator x: S_x/C_x of the query fragment downstream from x.
 
-    `sources=last`: operators that read a stream are not ranked; all of them run, one after the other, whenever
-    no other operator has a row (AQSIOS, 004 §3).
+    `sources=last`: operators that read a stream are not ranked; all of them run, one after the other, when no
+    other operator has a row (AQSIOS, 004 §3).
     """
 
     name: ClassVar[str] = "hr"
@@ -55,8 +55,8 @@ class HighestRate(GrantLimits, Policy):
 class HighestNormalizedRate(HighestRate):
     """Rank of operator x: S_x/(C_x·T), with T the ideal time of a result from the leaf to the output.
 
-    Slowdown is latency over T (004's ref. 10), so every result counts 1/T. Where x works for several
-    outputs, each output's results are divided by its own T.
+    Slowdown is latency over T (004's ref. 10), so every result counts 1/T. Where x serves several
+    outputs, the results of each are divided by its own T.
     """
 
     name: ClassVar[str] = "hnr"
@@ -80,7 +80,7 @@ class HighestNormalizedRate(HighestRate):
         rows = {start: 1.0}
         time = {start: before}
         total = 0.0
-        # What lies below it, each after all that feed it.
+        # The operators downstream, each after all of its producers.
         found = {start}
         below = [(place[start], start)]
         while below:

@@ -17,7 +17,7 @@ from headgate.scheduling.view import Oracle, View
 class SteepestSelector(Selector):
     """One tuple at a time from the queue whose waiting tuples begin with the steepest segment.
 
-    Not O(log units): it looks at the tuples themselves, as only a simulation can.
+    Not O(log units): it reads the tuples themselves, as only a simulation can.
     """
 
     watches_growth = True
@@ -56,7 +56,7 @@ class SteepestSelector(Selector):
         self._stale.add(unit)
 
     def refresh(self, view: View, now: float) -> None:
-        """Nothing to do: the tuples themselves are the rank."""
+        """Does nothing: the tuples themselves are the rank."""
 
     def _slope(self, unit: int) -> float:
         """The steepest line from the head of the queue to the end of any tuple in it."""
@@ -72,7 +72,7 @@ class SteepestSelector(Selector):
 @register()
 @dataclass
 class MaximumSlope(Policy):
-    """Looks `ahead` that many tuples in each queue."""
+    """Looks `ahead` this many tuples in each queue."""
 
     name: ClassVar[str] = "mss"
     of: str = parameter("choice", "latency", "which slope", ("latency", "memory"))

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headgate.scheduling.cut import Cut, Units
-from headgate.scheduling.flow import rank_by
 from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.ranked import RankSelector
 from headgate.scheduling.registry import register
 from headgate.scheduling.view import View
+from headgate.scheduling.yields import rank_by
 
 
 @register("path-capacity")

@@ -37,7 +37,7 @@ class RoundRobin(GrantLimits, Policy):
 @register("weighted-round-robin")
 @dataclass
 class WeightedRoundRobin(RoundRobin):
-    """Round robin whose turns are as long as the weights say; on average a turn takes a `quantum`.
+    """Round robin with turns in proportion to weights; the mean turn is a `quantum`.
 
     `by=class`: the weight is the priority of the unit's class (004 §4.1); `by=place`: units that read a
     stream, and joins, get double turns (003 §4.1.1).

@@ -9,11 +9,11 @@ from typing import ClassVar
 
 from headgate.scheduling.charts import Path, leaving_bytes, paths
 from headgate.scheduling.cut import Cut, Units
-from headgate.scheduling.flow import memory_slope, rank_by
 from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.ranked import RankSelector
 from headgate.scheduling.registry import parameter, register
 from headgate.scheduling.view import View
+from headgate.scheduling.yields import memory_slope, rank_by
 
 
 def release_capacity(view: View, operator: int) -> float:
@@ -48,7 +48,7 @@ def simplified_segments(view: View, path: Path, gamma: float) -> list[tuple[int,
 
 
 def prune(found: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Keep no segment beside one that contains it (003 §5.1.5, Fig. 5.3)."""
+    """Drop segments that another one contains (003 §5.1.5, Fig. 5.3)."""
     kept: list[tuple[int, ...]] = []
     for segment in found:
         if any(set(segment) <= set(other) for other in kept):

@@ -1,4 +1,4 @@
-"""Threshold: path capacity while memory is ample, segment when it passes a mark (002's ref. 13)."""
+"""Threshold: path capacity while memory is ample, segment above a memory limit (002's ref. 13)."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from headgate.scheduling.view import View
 @register()
 @dataclass
 class Threshold(GrantLimits, Policy):
-    """Latency first, until the queues hold `mark` bytes; back when they hold less than `low` of it."""
+    """Minimizes latency until the queues hold `limit` bytes, then memory until they hold less than `low` of it."""
 
     name: ClassVar[str] = "threshold"
-    mark: float = parameter("positive", 64e6, "bytes in the queues at which memory comes first")
-    low: float = parameter("fraction", 0.5, "share of the mark below which latency comes first again")
-    interval: float = parameter("seconds", 0.1, "time between two looks at the memory")
+    limit: float = parameter("positive", 64e6, "bytes in the queues above which memory comes first")
+    low: float = parameter("fraction", 0.5, "share of the limit below which latency comes first again")
+    interval: float = parameter("seconds", 0.1, "time between two checks of the memory")
     _short: bool = field(default=False, init=False)
 
-    def _now(self) -> Policy:
+    def _active(self) -> Policy:
         return SegmentPolicy(self.rows, self.quantum) if self._short else PathCapacity(self.rows, self.quantum)
 
     def cut(self, view: View) -> Cut:
-        return self._now().cut(view)
+        return self._active().cut(view)
 
     def selector(self, view: View, units: Units, members: Sequence[int] | None = None) -> Selector:
-        return self._now().selector(view, units, members)
+        return self._active().selector(view, units, members)
 
     def refresh(self, view: View, now: float) -> bool:
         before = self._short
-        self._short = view.queues.held > self.mark * (self.low if before else 1.0)
+        self._short = view.queues.held > self.limit * (self.low if before else 1.0)
         return before != self._short

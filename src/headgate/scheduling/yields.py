@@ -1,4 +1,4 @@
-"""What becomes of a row: costs, results and bytes along the operators, as ranks and charts need them."""
+"""The yield of a row: its cost, results and freed bytes along the operators, for ranks and charts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headgate.scheduling.view import View
 
 @dataclass(frozen=True, slots=True)
 class Yield:
-    """What one row taken by a unit costs (s), how many results it gives, and how many bytes it frees."""
+    """One row taken by a unit: its cost (s), the results it gives, the bytes it frees, and the rows it becomes."""
 
     cost: float
     results: float
@@ -22,25 +22,25 @@ class Yield:
 def downstream(view: View) -> tuple[list[float], list[float]]:
     """Per operator: the expected cost C and results S of a row, down to all outputs (004 §3).
 
-    Where a row is passed to several consumers both add up over the branches.
+    Where a row goes to several consumers, both are sums over the branches.
     """
     topology, stats = view.topology, view.statistics
     cost = [0.0] * len(topology.operators)
     results = [0.0] * len(topology.operators)
     own, selectivity, consumers = stats.cost, stats.selectivity, topology.consumers
     for o in reversed(topology.order):
-        dear, made = 0.0, float(len(topology.results[o]))
+        below, made = 0.0, float(len(topology.results[o]))
         for k in consumers(o):
-            dear += cost[k]
+            below += cost[k]
             made += results[k]
         share = selectivity[o]
-        cost[o] = own[o] + share * dear
+        cost[o] = own[o] + share * below
         results[o] = share * made
     return cost, results
 
 
 def entry_rate(view: View, edge: int) -> float:
-    """Rows per second that come in on an edge, as far as the statistics know."""
+    """Rows per second that arrive on an edge, by the statistics."""
     topology, stats = view.topology, view.statistics
     found = topology.edges[edge]
     if found.producer is not None:
@@ -49,9 +49,9 @@ def entry_rate(view: View, edge: int) -> float:
 
 
 def within(view: View, units: Units, unit: Unit) -> Yield:
-    """What a unit does to one row, on average over its entries by their rates.
+    """The yield of one row in a unit, averaged over its entries by their rates.
 
-    Entries of one fork are read together: they are one row, and its bytes are freed once (001 §4).
+    Entries of one fork are read together: they hold one row, whose bytes are freed once (001 §4).
     """
     topology, stats, queued = view.topology, view.statistics, units.cut.queued
     forks: dict[object, list[int]] = {}
@@ -87,7 +87,7 @@ def within(view: View, units: Units, unit: Unit) -> Yield:
 
 
 def rank_by(score: Callable[[Yield], float]) -> Callable[[View, Units], Sequence[float]]:
-    """A rank of all units from what each does to a row."""
+    """A rank of all units by the yield of a row in each."""
 
     def rank(view: View, units: Units) -> Sequence[float]:
         return [score(within(view, units, unit)) for unit in units.units]
