@@ -15,9 +15,9 @@ from headgate.expressions.calls import call, cast
 from headgate.expressions.errors import EvaluationError
 from headgate.expressions.functions import fallible
 from headgate.graph.expressions import Call, Column, Expr, Foreign, Literal
-from headgate.graph.types import BOOLEAN, DOUBLE, FLOAT, INT, STRING, TIMESTAMP
+from headgate.graph.types import BOOLEAN, DOUBLE, FLOAT, INT, STRING
 from headgate.operators.batch import Arrival, Batch
-from headgate.operators.evaluate import evaluate, fold, select
+from headgate.operators.evaluate import evaluate, select
 
 A, B, S = Column(INT, 0), Column(DOUBLE, 1), Column(STRING, 2)
 
@@ -130,15 +130,6 @@ def test_a_branch_that_is_reached_fails() -> None:
     expr = call("case", call("gt", A, _int(0)), _int(1), _inverse(A))
     with pytest.raises(EvaluationError, match="DIVIDE_BY_ZERO"):
         evaluate(expr, _batch([0, 1]))
-
-
-def test_constants_are_computed_once_and_cannot_fail_then() -> None:
-    moment = cast(Literal(STRING, "2024-01-01"), TIMESTAMP)
-    assert fallible(moment)
-    later = call("gt", Column(TIMESTAMP, 0), moment)
-    assert not fallible(fold(later))
-    assert isinstance(fold(moment), Literal)
-    assert fold(call("add", _int(1), _int(2))) == _int(3)
 
 
 def test_constants_that_fail_do_so_only_where_there_are_rows() -> None:

@@ -13,7 +13,7 @@ from headgate.expressions.kernels import Value, array_of
 from headgate.graph.expressions import Expr
 from headgate.operators.batch import Batch
 
-__all__ = ["Selection", "evaluate", "fold", "select"]
+__all__ = ["Selection", "evaluate", "select"]
 
 
 def _compiled(expr: Expr) -> Compiled:
@@ -22,11 +22,6 @@ def _compiled(expr: Expr) -> Compiled:
     if found is None:
         found = expr.__dict__["_compiled"] = compiled(expr)
     return found
-
-
-def fold(expr: Expr) -> Expr:
-    """The same expression with its constant parts computed, except those that fail."""
-    return _compiled(expr).expr
 
 
 def evaluate(expr: Expr, batch: Batch) -> pa.Array:

@@ -4,8 +4,9 @@ The SELECT dialect is Spark's, parsed by a dialect of our own that is derived fr
 types, coercions and the shape of the plan are ours, on sqlglot's syntax tree: its optimizer (qualify, simplify,
 pushdown) is not used, because it loses positions in the text, which every refusal here must give, and because it
 rewrites by rules that are not those of Spark's ANSI mode (for example it reorders conditions that may raise).
-What it would do is done on the typed graph instead: constants are folded (`fold`), conditions pushed down
-(`pushdown`), projections merged and columns pruned (`plan`), conditions normalized (`headgate.expressions.normalize`).
+What it would do is done on the typed graph instead: constants are folded (`headgate.expressions.constants`),
+conditions pushed down (`pushdown`), projections merged and columns pruned (`plan`), conditions normalized
+(`headgate.expressions.normalize`).
 """
 
 from headgate.sql.catalog import Catalog, Result

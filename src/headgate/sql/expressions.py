@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -10,14 +11,15 @@ from sqlglot import exp
 
 from headgate.expressions import functions
 from headgate.expressions.coercion import implicit
+from headgate.expressions.constants import fold_call
 from headgate.graph import types as t
 from headgate.graph.expressions import Call, Expr, Literal
 from headgate.sql.catalyst import catalyst
 from headgate.sql.context import Context
 from headgate.sql.dialect import start
 from headgate.sql.errors import Script, SqlError, closest
-from headgate.sql.fold import fold
 from headgate.sql.forms import FORMS, date_part
+from headgate.sql.intervals import DayTimeInterval, interval_fields
 from headgate.sql.relation import Output
 from headgate.sql.scope import Scope
 from headgate.sql.windows import WINDOW_FUNCTIONS, window_call
@@ -84,21 +86,6 @@ _INTERNAL = frozenset(
 _WITH_UNIT = {
     **dict.fromkeys(("timestampadd", "dateadd", "date_add"), "timestampadd"),
     **dict.fromkeys(("timestampdiff", "datediff", "date_diff"), "timestampdiff"),
-}
-# Spark has a function for each of these types that casts to it.
-_CASTS = {
-    "boolean": t.BOOLEAN,
-    "tinyint": t.TINYINT,
-    "smallint": t.SMALLINT,
-    "int": t.INT,
-    "bigint": t.BIGINT,
-    "float": t.FLOAT,
-    "double": t.DOUBLE,
-    "string": t.STRING,
-    "binary": t.BINARY,
-    "date": t.DATE,
-    "timestamp": t.TIMESTAMP,
-    "decimal": pa.decimal128(10, 0),
 }
 
 
@@ -199,7 +186,14 @@ class ExpressionBinder:
         call = Call(signature.result, signature.name, cast, option)
         if not signature.native:
             return catalyst(self, call, node)
-        return fold(call, self.context.time_zone)
+        return self.folded(call)
+
+    def folded(self, call: Call) -> Expr:
+        """The constant that a call is, or the call; an interval keeps the fields of its Spark type."""
+        found = fold_call(call)
+        if isinstance(found, Literal) and found.type == t.INTERVAL and isinstance(found.value, timedelta):
+            return Literal(t.INTERVAL, DayTimeInterval.of(found.value, interval_fields(call)))
+        return found
 
     @property
     def zone(self) -> str:
@@ -214,11 +208,10 @@ class ExpressionBinder:
             signature = functions.cast_signature(expr.type, target, name)
         except functions.WrongArguments as problem:
             raise self.error(str(problem), at) from None
+        if isinstance(expr, Literal) and expr.value is None:
+            return Literal(target, None)
         call = Call(target, name, (expr,), self.zone if signature.zoned else "")
-        folded = fold(call, self.context.time_zone)
-        if isinstance(folded, Call) and not signature.native:
-            return catalyst(self, call, at)
-        return folded
+        return self.folded(call) if signature.native else catalyst(self, call, at)
 
     def _unknown(self, problem: functions.UnknownFunction, name: str, args: Sequence[Expr], node: exp.Expr) -> Expr:
         if self.context.type_of is None:
@@ -240,8 +233,6 @@ class ExpressionBinder:
             return date_part(self, node)
         if name in _WITH_UNIT and len(node.expressions) == 3:
             return self._with_unit(_WITH_UNIT[name], node)
-        if name in _CASTS and len(node.expressions) == 1:
-            return self.cast(self.bind(node.expressions[0]), _CASTS[name], node)
         if name in _REFUSED:
             raise self.error(f"{name} is not supported: {_REFUSED[name]}", node)
         args = []

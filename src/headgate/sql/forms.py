@@ -14,7 +14,6 @@ from headgate.sql.catalyst import catalyst
 from headgate.sql.columns import arrow_type
 from headgate.sql.dialect import start
 from headgate.sql.errors import Script, closest
-from headgate.sql.fold import fold
 from headgate.sql.intervals import interval, interval_fields, months
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def _nullsafeneq(binder: ExpressionBinder, node: exp.NullSafeNEQ) -> Expr:
 
 
 def _negated(binder: ExpressionBinder, expr: Expr) -> Expr:
-    return fold(Call(t.BOOLEAN, "not", (expr,)), binder.context.time_zone)
+    return binder.folded(Call(t.BOOLEAN, "not", (expr,)))
 
 
 def _is(binder: ExpressionBinder, node: exp.Is) -> Expr:
@@ -118,7 +117,7 @@ def _between(binder: ExpressionBinder, node: exp.Between) -> Expr:
     terms = []
     for name, side in (("ge", node.args["low"]), ("le", node.args["high"])):
         terms.append(binder.apply(name, [value, binder.bind(side)], node, [at, start(side)]))
-    return fold(Call(t.BOOLEAN, "and", tuple(terms)), binder.context.time_zone)
+    return binder.folded(Call(t.BOOLEAN, "and", tuple(terms)))
 
 
 def _in(binder: ExpressionBinder, node: exp.In) -> Expr:
@@ -249,7 +248,7 @@ def _summed(binder: ExpressionBinder, name: str, node: exp.Expr) -> Expr:
     first, second = args
     # Days leave a date a date; hours and less make it a timestamp.
     if _dated(first, second) or (name == "add" and _dated(second, first)):
-        return fold(Call(t.DATE, name, tuple(args)), binder.context.time_zone)
+        return binder.folded(Call(t.DATE, name, tuple(args)))
     return binder.apply(name, args, node, [start(node.this), start(node.expression)])
 
 

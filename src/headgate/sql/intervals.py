@@ -47,12 +47,6 @@ class DayTimeInterval(timedelta):
     def __neg__(self) -> timedelta:
         return DayTimeInterval.of(super().__neg__(), self.fields)
 
-    def __add__(self, other: timedelta) -> timedelta:
-        return DayTimeInterval.of(super().__add__(other), joined([self.fields, fields_of(other)]))
-
-    def __sub__(self, other: timedelta) -> timedelta:
-        return DayTimeInterval.of(super().__sub__(other), joined([self.fields, fields_of(other)]))
-
 
 def fields_of(value: timedelta) -> tuple[str, str]:
     """The first and last field of an interval's type.

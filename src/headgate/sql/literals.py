@@ -1,14 +1,11 @@
-"""Constants in SQL text as literals of the graph: numbers, texts, dates and times; intervals are in `intervals`."""
+"""Constants in SQL text as literals of the graph: numbers, text and bytes; intervals are in `intervals`."""
 
 from __future__ import annotations
 
 import math
 import re
 import string
-from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
@@ -19,10 +16,6 @@ from headgate.sql.errors import Script
 _NUMBER = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))(e[+-]?\d+)?(BD|[YSLFD])?", re.IGNORECASE)
 _INTEGERS = {"Y": t.TINYINT, "S": t.SMALLINT, "L": t.BIGINT}
 _NAMES = tuple("_" + string.ascii_letters + string.digits)
-_DATE = re.compile(r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
-_CLOCK = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?")
-_ZONE = re.compile(r"\s*(Z|UTC|GMT|[A-Za-z]+/[A-Za-z_/]+|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{2})?)$")
-_FIXED = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 def number(text: str, script: Script, at: int) -> Literal:
@@ -93,95 +86,3 @@ def binary(text: str, script: Script, at: int) -> Literal:
         return Literal(t.BINARY, bytes.fromhex(text if len(text) % 2 == 0 else "0" + text))
     except ValueError:
         raise script.error(f"X'{text}' is not hexadecimal", at) from None
-
-
-def as_date(text: str) -> date | None:
-    """A text as a DATE, by Spark's formats; None if it is none."""
-    body = text.strip()
-    match = _DATE.match(body)
-    if match is None:
-        return None
-    rest = body[match.end() :]
-    if rest and (match[3] is None or rest[0] not in " T"):
-        return None
-    try:
-        return date(int(match[1]), int(match[2] or 1), int(match[3] or 1))
-    except ValueError:
-        return None
-
-
-def as_timestamp(text: str, zone: str) -> datetime | None:
-    """A text as an instant; without a zone of its own it is local time in `zone`.
-
-    >>> as_timestamp("2024-01-01 12:00:00", "Europe/Berlin").isoformat()
-    '2024-01-01T11:00:00+00:00'
-    """
-    read = _local(text)
-    if read is None:
-        return None
-    local, own = read
-    try:
-        if own is not None:
-            offset = _offset(own)
-            if offset is not None:
-                return (local - offset).replace(tzinfo=UTC)
-            zone = own
-        return local.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
-    except (ValueError, OverflowError, KeyError, OSError):
-        return None
-
-
-def as_timestamp_ntz(text: str) -> datetime | None:
-    """A text as a time without a zone."""
-    read = _local(text)
-    return None if read is None or read[1] is not None else read[0]
-
-
-def cast_text(text: str, target: Any, zone: str) -> Literal | None:
-    """A text cast to a date or time, or None if this is not such a cast or the text is none."""
-    value: date | datetime | None = None
-    if target == t.DATE:
-        value = as_date(text)
-    elif target == t.TIMESTAMP:
-        value = as_timestamp(text, zone)
-    elif target == t.TIMESTAMP_NTZ:
-        value = as_timestamp_ntz(text)
-    return None if value is None else Literal(target, value)
-
-
-def _local(text: str) -> tuple[datetime, str | None] | None:
-    body = text.strip()
-    match = _DATE.match(body)
-    if match is None or (match[3] is None and match.end() != len(body)):
-        return None
-    rest = body[match.end() :]
-    zone: str | None = None
-    clock = (0, 0, 0, 0)
-    if rest:
-        if rest[0] not in " T":
-            return None
-        time = _CLOCK.match(rest, 1)
-        if time is None:
-            return None
-        tail = rest[time.end() :]
-        if tail:
-            found = _ZONE.fullmatch(tail)
-            if found is None:
-                return None
-            zone = found[1]
-        fraction = int(((time[4] or "") + "000000")[:6])
-        clock = (int(time[1]), int(time[2]), int(time[3] or 0), fraction)
-    try:
-        return datetime(int(match[1]), int(match[2] or 1), int(match[3] or 1), *clock), zone
-    except ValueError:
-        return None
-
-
-def _offset(zone: str) -> timedelta | None:
-    if zone in ("Z", "UTC", "GMT"):
-        return timedelta(0)
-    match = _FIXED.fullmatch(zone)
-    if match is None:
-        return None
-    size = timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
-    return -size if match[1] == "-" else size

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import cast
 
+from headgate.expressions.constants import TRUE
 from headgate.expressions.functions import fallible
 from headgate.expressions.normalize import conjunction
 from headgate.graph.expressions import Call, Column, Expr, Literal
@@ -15,7 +16,6 @@ from headgate.graph.operators import Aggregate, Join, JoinKind, Lookup, Operator
 from headgate.graph.types import BOOLEAN
 from headgate.sql.bounds import Conditions, divide, moved_right
 from headgate.sql.errors import Script, SqlError
-from headgate.sql.fold import TRUE
 from headgate.sql.relation import Pair, Ranked, Static, static_table
 from headgate.sql.sources import shifted
 from headgate.sql.times import times
