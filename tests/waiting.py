@@ -15,6 +15,8 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen[Any] | N
     """Returns once the condition holds. Fails if the process ends first, or after LIMIT."""
     end = time.monotonic() + LIMIT
     while not condition():
-        assert process is None or process.poll() is None, f"the process ended with code {process.returncode}"
+        if process is not None and process.poll() is not None:
+            output = [text for text in process.communicate() if text]
+            raise AssertionError(f"the process ended with code {process.returncode}: {output}")
         assert time.monotonic() < end, f"nothing happened for {LIMIT:g} seconds"
         time.sleep(0.05)

@@ -1,7 +1,7 @@
 """Runs `headgate run` in a process that kills itself with −9 at a chosen point of the commit protocol.
 
-Usage: driver.py POINT NUMBER ARGUMENTS…, where POINT is one of those in `POINTS` or `none`, and NUMBER counts how often
-the point is reached before it kills.
+Usage: driver.py POINT NUMBER ARGUMENTS…: POINT is one of `POINTS`, or `none`; the process dies when it reaches the
+point for the NUMBERth time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from headgate.cli.main import run
 from headgate.connectors.files import FolderWriter
+from headgate.spark import epochs
 from headgate.spark.checkpoint import Checkpoint
 
 POINTS: dict[str, tuple[type, str, bool]] = {
@@ -27,7 +28,10 @@ POINTS: dict[str, tuple[type, str, bool]] = {
 
 
 def arm(point: str, number: int) -> None:
-    """Makes the process die when the point is reached for the given time."""
+    """Makes the process die when it reaches the point for the `number`th time."""
+    if point == "in-clean":
+        # Otherwise old commits are removed every twentieth epoch only.
+        epochs._CLEAN_EVERY = 1
     owner, name, before = POINTS[point]
     original: Callable[..., Any] = getattr(owner, name)
     left = [number]

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+from tests.arriving import arrive_parquet
+from tests.waiting import LIMIT, wait_until
+
+pytestmark = pytest.mark.spark
 
 SCRIPT = """
 CREATE STREAM s (ts TIMESTAMP, k STRING, v INT, WATERMARK FOR ts AS ts - INTERVAL 60 SECONDS)
@@ -34,11 +36,9 @@ QUERIES = {
     " GROUP BY window(ts, '10 seconds'), k",
 }
 START = 1_700_000_000_000_000
-REPOSITORY = Path(__file__).parents[2]
 
 
 def _arrive(folder: Path, number: int, rows: int = 200) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     at = [START + number * 5_000_000 + (n * 7919 % 6_000) * 1000 for n in range(rows)]
     table = pa.table(
         {
@@ -47,10 +47,7 @@ def _arrive(folder: Path, number: int, rows: int = 200) -> None:
             "v": pa.array([(n * 31 + number) % 100 for n in range(rows)], pa.int32()),
         }
     )
-    hidden = folder / f".{number:03d}.parquet"
-    pq.write_table(table, hidden)
-    os.utime(hidden, (1_700_000_000 + number, 1_700_000_000 + number))
-    hidden.rename(folder / f"{number:03d}.parquet")
+    arrive_parquet(folder / f"{number:03d}.parquet", table, modified=1_700_000_000 + number)
 
 
 class Place:
@@ -69,7 +66,7 @@ class Place:
 
     def run(self, *more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(*more), cwd=self.root, capture_output=True, text=True, timeout=240, check=False
+            self.command(*more), cwd=self.root, capture_output=True, text=True, timeout=LIMIT, check=False
         )
 
     def refused(self, *more: str) -> str:
@@ -95,14 +92,6 @@ class Place:
             assert found == Counter(map(repr, spark.sql(select).toArrow().to_pylist())), name
 
 
-def _until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    until = time.monotonic() + 120
-    while not true():
-        assert process.poll() is None, "it ended by itself"
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.05)
-
-
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """A run that took in six files and was stopped in good order; three more files have come since."""
@@ -113,9 +102,9 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Place:
     process = subprocess.Popen(
         place.command("--quiet"), cwd=place.root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
-    _until(lambda: (place.root / "ck" / "commits" / f"{5:012d}.json").exists(), process)
+    wait_until(lambda: (place.root / "ck" / "commits" / f"{5:012d}.json").exists(), process)
     process.send_signal(signal.SIGTERM)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=LIMIT)
     assert process.returncode == 0, told
     for number in range(6, 9):
         _arrive(place.source, number)
@@ -145,39 +134,38 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def _damaged(spark: Any, copied: Place, which: str, how: str) -> None:
-    file = FILES[which](copied)
+@contextmanager
+def _repaired(file: Path) -> Iterator[bytes]:
+    """The file's content, which is written back in the end."""
     data = file.read_bytes()
-    file.write_bytes(DAMAGES[how](data))
-    line = copied.refused("--once")
-    assert file.name in line
-    assert "is damaged" in line
-    assert "restore it from a copy" in line
+    yield data
     file.write_bytes(data)
+
+
+def _damaged(copied: Place, which: str, how: str) -> None:
+    with _repaired(FILES[which](copied)) as data:
+        file = FILES[which](copied)
+        file.write_bytes(DAMAGES[how](data))
+        line = copied.refused("--once")
+        assert file.name in line
+        assert "is damaged" in line
+        assert "restore it from a copy" in line
+
+
+def test_damaged_files(spark: Any, copied: Place) -> None:
+    _damaged(copied, "commit", "empty")
+    _damaged(copied, "state", "corrupt")
     copied.completes(spark)
 
 
-@pytest.mark.parametrize(("which", "how"), [("commit", "empty"), ("state", "corrupt")])
-def test_damaged_files(spark: Any, copied: Place, which: str, how: str) -> None:
-    _damaged(spark, copied, which, how)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("which", "how"), [("commit", "corrupt"), ("commit", "cut"), ("state", "cut"), ("state", "empty")]
-)
-def test_other_damaged_files(spark: Any, copied: Place, which: str, how: str) -> None:
-    _damaged(spark, copied, which, how)
-
-
-@pytest.mark.slow
-def test_a_commit_that_is_gone_is_not_passed_over(spark: Any, copied: Place) -> None:
-    file = _newest_commit(copied)
-    data = file.read_bytes()
-    file.unlink()
-    line = copied.refused("--once")
-    assert re.search(r"the rows of batch \d+ of lane main are in no commit", line)
-    file.write_bytes(data)
+def test_other_damaged_and_missing_files(spark: Any, copied: Place) -> None:
+    for which, how in (("commit", "corrupt"), ("commit", "cut"), ("state", "cut"), ("state", "empty")):
+        _damaged(copied, which, how)
+    with _repaired(_newest_commit(copied)):
+        _newest_commit(copied).unlink()
+        line = copied.refused("--once")
+        assert re.search(r"the rows of batch \d+ of lane main are in no commit", line)
     copied.completes(spark)
 
 

@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import LIMIT, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -30,13 +31,9 @@ def _interrupted(folder: Path, ready: Callable[[int], bool]) -> str:
         text=True,
     )
     try:
-        until = time.monotonic() + 240
-        while not ready(process.pid):
-            assert process.poll() is None, process.communicate()[0]
-            assert time.monotonic() < until, "it did not come so far in time"
-            time.sleep(0.1)
+        wait_until(lambda: ready(process.pid), process)
         process.send_signal(signal.SIGINT)
-        told, _ = process.communicate(timeout=120)
+        told, _ = process.communicate(timeout=LIMIT)
     finally:
         process.kill()
     assert process.returncode == 0, told
