@@ -1,9 +1,11 @@
 # Everything a developer runs. Each target sets up what it needs: a fresh machine needs only `make`.
-# The first of these that runs and is new enough: a name on the PATH may be a stand-in for a version that is not there.
+# The first of these that runs and is new enough: a name on the PATH may stand for a version that is not installed.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 BIN := .venv/bin
 STAMP := .venv/.installed
+# One process a core, each with its own Spark session; a process that is done takes tests from another.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 .PHONY: setup test test-all test-threads lint format types demo bench docs clean java
 
@@ -18,16 +20,18 @@ $(STAMP): pyproject.toml constraints.txt
 java:
 	@./scripts/ensure-java
 
+# What must pass before a change lands. Spark is asked again only about answers that are not recorded (tests/recorded.py).
 test: setup
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
+# Also the slow tests, everything asked of Spark again, and more generated examples.
 test-all: setup
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -m "slow or not slow" --timeout 1800
+	HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "slow or not slow" --timeout 3600
 	$(MAKE) test-threads
 
-# Threads change every microsecond, so that what can go wrong between two does.
+# Threads switch every microsecond, so that races happen that are rare otherwise.
 test-threads: setup
-	PYTHONFAULTHANDLER=1 HEADGATE_SWITCH_INTERVAL=1e-6 $(BIN)/python -m pytest tests/runtime tests/oracle tests/operators --timeout 1800
+	PYTHONFAULTHANDLER=1 HEADGATE_SWITCH_INTERVAL=1e-6 $(PYTEST) tests/runtime tests/oracle tests/operators --timeout 3600
 
 lint: setup
 	$(BIN)/ruff check src tests
@@ -40,7 +44,7 @@ format: setup
 types: setup
 	$(BIN)/mypy
 
-# The examples in README and docs run as tests.
+# Runs the examples in README and docs.
 docs: setup
 	$(BIN)/python -m pytest tests/docs
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-settings.register_profile("default", max_examples=50, deadline=None, suppress_health_check=_quiet, derandomize=True)
-settings.register_profile("thorough", max_examples=1000, deadline=None, suppress_health_check=_quiet)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=_quiet, derandomize=True)
+settings.register_profile("thorough", max_examples=400, deadline=None, suppress_health_check=_quiet)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 SWITCH = os.environ.get("HEADGATE_SWITCH_INTERVAL")
 """Seconds between two thread switches. `make test-threads` sets 1e-6, so that races happen that are rare otherwise."""

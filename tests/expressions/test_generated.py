@@ -229,7 +229,7 @@ _QUIET = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck
 
 
 @pytest.mark.spark
-@settings(max_examples=settings.default.max_examples // 5 or 1, phases=_PHASES, suppress_health_check=_QUIET)
+@settings(max_examples=max(10, settings().max_examples // 5), phases=_PHASES, suppress_health_check=_QUIET)
 @given(values=st.lists(_row, min_size=1, max_size=12), texts=many(), zone=st.sampled_from(["UTC", "America/New_York"]))
 def test_generated_expressions(spark: Any, values: list[tuple[Any, ...]], texts: list[str], zone: str) -> None:
     _compare(spark, zone, values, texts)
