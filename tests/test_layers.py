@@ -97,23 +97,13 @@ def test_a_file_says_first_what_it_is_for() -> None:
     assert not silent, "no docstring in " + ", ".join(silent)
 
 
-# Being renamed; nothing is added here.
-TWICE = {
-    "Distinct",
-    "Format",
-    "Output",
-    "Rows",
-    "Run",
-}
-
-
 def test_a_public_class_name_means_one_class() -> None:
     where: dict[str, list[str]] = defaultdict(list)
     for path, tree in files().items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 where[node.name].append(str(path.relative_to(ROOT)))
-    twice = {name: paths for name, paths in where.items() if len(paths) > 1 and name not in TWICE}
+    twice = {name: paths for name, paths in where.items() if len(paths) > 1}
     assert not twice, "\n".join(f"class {name} is in {', '.join(paths)}" for name, paths in twice.items())
 
 

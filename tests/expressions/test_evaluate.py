@@ -68,21 +68,21 @@ def test_select_only_narrows_the_mask() -> None:
     twice = select(once, [call("lt", A, _int(4))])
     assert twice.rows is batch.rows
     assert twice.computed is batch.computed
-    assert twice.taken().rows.column(0).to_pylist() == [3]
-    assert twice.taken().arrival.count == 1
+    assert twice.materialized().rows.column(0).to_pylist() == [3]
+    assert twice.materialized().arrival.count == 1
 
 
 def test_constant_predicates() -> None:
     batch = _batch([1, 2])
     assert select(batch, [Literal(BOOLEAN, True)]) is batch
-    assert select(batch, [Literal(BOOLEAN, None)]).taken().rows.num_rows == 0
-    assert select(batch, [call("gt", _int(1), _int(2))]).taken().rows.num_rows == 0
+    assert select(batch, [Literal(BOOLEAN, None)]).materialized().rows.num_rows == 0
+    assert select(batch, [call("gt", _int(1), _int(2))]).materialized().rows.num_rows == 0
 
 
 def test_fallible_predicates_see_only_rows_that_are_left() -> None:
     batch = _batch([0, 10, 50, None])
     chosen = select(batch, [call("gt", _inverse(A), _int(5)), call("ne", A, _int(0))])
-    assert chosen.taken().rows.column(0).to_pylist() == [10]
+    assert chosen.materialized().rows.column(0).to_pylist() == [10]
     with pytest.raises(EvaluationError, match=r"\[DIVIDE_BY_ZERO\]"):
         select(batch, [call("gt", _inverse(A), _int(5))])
 
@@ -91,7 +91,7 @@ def test_fallible_predicates_are_computed_in_order() -> None:
     batch = _batch([0, 10], s=["x", "5"])
     positive = call("gt", call("add", A, _int(1)), _int(5))
     number = call("gt", cast(S, INT), _int(1))
-    assert select(batch, [positive, number]).taken().rows.num_rows == 1
+    assert select(batch, [positive, number]).materialized().rows.num_rows == 1
     with pytest.raises(EvaluationError, match=r"\[CAST_INVALID_INPUT\] The value 'x'"):
         select(batch, [number, positive])
 
@@ -99,7 +99,7 @@ def test_fallible_predicates_are_computed_in_order() -> None:
 def test_fallible_values_behind_a_mask() -> None:
     batch = select(_batch([0, 10, None, 50]), [call("ne", A, _int(0))])
     assert evaluate(_inverse(A), batch).to_pylist() == [None, 10.0, None, 2.0]
-    assert evaluate(_inverse(A), batch.taken()).to_pylist() == [10.0, 2.0]
+    assert evaluate(_inverse(A), batch.materialized()).to_pylist() == [10.0, 2.0]
 
 
 @pytest.mark.parametrize(

@@ -245,12 +245,12 @@ def test_selections_in_any_cut(values: list[tuple[Any, ...]], texts: list[str]) 
     catalog.execute(f"CREATE STREAM t ({COLUMNS}) USING rate;")
     rows = _rows(values, catalog)
     predicates = bound(catalog, texts)
-    at_once = select(batch_of(rows), predicates).taken().rows
+    at_once = select(batch_of(rows), predicates).materialized().rows
     chained = batch_of(rows)
     for predicate in predicates:
         chained = select(chained, [predicate])
-    singly = [select(batch_of(rows.slice(n, 1)), predicates).taken().rows for n in range(rows.num_rows)]
+    singly = [select(batch_of(rows.slice(n, 1)), predicates).materialized().rows for n in range(rows.num_rows)]
     # As texts, since NaN is not equal to itself.
     kept = [repr(row) for row in at_once.to_pylist()]
-    assert [repr(row) for row in chained.taken().rows.to_pylist()] == kept
+    assert [repr(row) for row in chained.materialized().rows.to_pylist()] == kept
     assert [repr(row) for part in singly for row in part.to_pylist()] == kept

@@ -99,7 +99,7 @@ def drive(
 
     def take(batches: list[Batch]) -> None:
         for batch in batches:
-            rows.extend(zip(*(c.to_pylist() for c in batch.taken().rows.columns), strict=True))
+            rows.extend(zip(*(c.to_pylist() for c in batch.materialized().rows.columns), strict=True))
 
     while any(waiting for _, _, waiting in queues):
         port, n, waiting = chance.choice([q for q in queues if q[2]])

@@ -60,7 +60,7 @@ def test_what_may_fail_sees_selected_rows_only(feed: Feed, seed: int) -> None:
     if rows:
         for batch in select.process(0, batch_of(ROWS, rows, NEVER)):
             for made in project.process(0, batch):
-                found += made.taken().rows.column(0).to_pylist()
+                found += made.materialized().rows.column(0).to_pylist()
     assert sorted(found) == sorted(1 / r[1] for r in rows if r[1] and 1 / r[1] > -0.75)
 
 
@@ -89,7 +89,7 @@ def test_columns_that_catalyst_computed() -> None:
     batch = Batch(rows.to_batches()[0], Arrival.at(0.0, 2), mask=pa.array([False, True]))
     project = live(Project(Schema.of(("a", BIGINT), ("u", STRING)), SOURCE, (a, upper)), Settings())
     (made,) = project.process(0, batch)
-    assert made.taken().rows.to_pylist() == [{"a": 2, "u": "Y"}]
+    assert made.materialized().rows.to_pylist() == [{"a": 2, "u": "Y"}]
 
 
 @given(feeds(row), st.integers(1, 9), st.integers(1, 9), st.integers(0, 10**6))
@@ -176,6 +176,6 @@ def test_comparisons_are_shared() -> None:
     nodes: list[Operator] = [Select(ROWS, SOURCE, (compare("gt", 0), compare("lt", n))) for n in (5, 6)]
     batch = batch_of(ROWS, [(1, 1, "a"), (2, 5, "b")], NEVER)
     kept = list(itertools.chain(*(live(node, Settings()).process(0, batch) for node in nodes)))
-    assert [plain(k.taken().rows.num_rows) for k in kept] == [1, 2]
+    assert [plain(k.materialized().rows.num_rows) for k in kept] == [1, 2]
     assert sum(expr == compare("gt", 0) for expr in batch.computed) == 1
     assert kept[0].rows is kept[1].rows

@@ -103,7 +103,7 @@ def fused() -> Outcome:
         batches = [Batch(rows, arrival)]
         for operator in chain:
             batches = [out for batch in batches for out in operator.process(0, batch)]
-        return batches[0].taken().rows
+        return batches[0].materialized().rows
 
     def by_hand() -> pa.RecordBatch:
         temperature, humidity, load = rows.column(2), rows.column(3), rows.column(4)
@@ -157,7 +157,7 @@ def selections(rows: pa.RecordBatch, different: int, true_of: float) -> Callable
 
     def push() -> int:
         batch = Batch(rows, arrival)
-        return sum(out.taken().rows.num_rows for op in operators for out in op.process(0, batch))
+        return sum(out.materialized().rows.num_rows for op in operators for out in op.process(0, batch))
 
     return push
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from headgate.cli.explanation import Explanation, Step, counted
+from headgate.cli.explanation import ExplainedOperator, Explanation, counted
 from headgate.cli.layout import Box, Layout, layout
 from headgate.graph.types import sql_name
 
@@ -52,23 +52,23 @@ text { font: 11px ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mo
 
 def svg(found: Explanation, title: str) -> str:
     """The drawing. Hovering over a box shows all that it does and its columns."""
-    lines = {step.number: _lines(step) for step in found.steps}
+    lines = {step.number: _lines(step) for step in found.operators}
     sizes: dict[Hashable, tuple[float, float]] = {n: _size(text) for n, text in lines.items()}
     ends: dict[Hashable, list[str]] = {("query", q.name): _query_lines(q) for q in found.queries}
     sizes.update({key: _size(text) for key, text in ends.items()})
     edges: list[tuple[Hashable, Hashable]] = [
-        (i, step.number) for step in found.steps for i in sorted(set(step.inputs))
+        (i, step.number) for step in found.operators for i in sorted(set(step.inputs))
     ]
     edges += [(found.outputs[q.name], ("query", q.name)) for q in found.queries]
     placed = layout(sizes, edges, last=frozenset(ends))
     parts = [_edge(placed, edge, edge in found.queued) for edge in edges]
-    parts += [_step(placed.boxes[step.number], step, lines[step.number]) for step in found.steps]
+    parts += [_step(placed.boxes[step.number], step, lines[step.number]) for step in found.operators]
     parts += [_query(placed.boxes["query", q.name], q, ends["query", q.name]) for q in found.queries]
     legend, legend_width = _legend(found, placed.height + 30)
     width = max(placed.width, legend_width) + 2 * MARGIN
     height = placed.height + 30 + 46 + 2 * MARGIN + 24
     heading = (
-        f"{title}: {counted(len(found.queries), 'query', 'queries')}, {counted(len(found.steps), 'operator')} "
+        f"{title}: {counted(len(found.queries), 'query', 'queries')}, {counted(len(found.operators), 'operator')} "
         f"({len(found.shared)} shared), policy {found.policy}: {counted(len(found.units), 'unit', 'units')}"
     )
     return "\n".join(
@@ -89,7 +89,7 @@ def svg(found: Explanation, title: str) -> str:
     )
 
 
-def _lines(step: Step) -> list[str]:
+def _lines(step: ExplainedOperator) -> list[str]:
     head = f"{step.number} {step.kind}" + (f" · unit {' '.join(map(str, step.units))}" if step.units else "")
     told = wrap(step.detail, WRAP, break_long_words=True)
     if len(told) > LINES:
@@ -117,7 +117,7 @@ def _texts(box: Box, lines: list[str], cls: str = "") -> str:
     )
 
 
-def _step(box: Box, step: Step, lines: list[str]) -> str:
+def _step(box: Box, step: ExplainedOperator, lines: list[str]) -> str:
     columns = ", ".join(f"{f.name} {sql_name(f.type)}" for f in step.schema.fields)
     full = f"{step.kind} {step.detail}\ncolumns: {columns}\nserves: {', '.join(step.queries)}"
     shared = " shared" if step.shared else ""
@@ -161,7 +161,7 @@ def _edge(placed: Layout, edge: tuple[Hashable, Hashable], queued: bool) -> str:
 
 
 def _legend(found: Explanation, y: float) -> tuple[list[str], float]:
-    kinds = [kind for kind in FILLS if any(step.kind == kind for step in found.steps)]
+    kinds = [kind for kind in FILLS if any(step.kind == kind for step in found.operators)]
     parts: list[str] = []
     x = 0.0
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headgate.cli.explanation import Explanation
 
 
-class Format(StrEnum):
+class ExplainFormat(StrEnum):
     """What the explanation is written as."""
 
     text = "text"
@@ -27,7 +27,7 @@ class Format(StrEnum):
 def explain(
     script: Annotated[Path, typer.Argument(help="A file of SQL statements.", metavar="SCRIPT")],
     policy: Annotated[str, typer.Option("--policy", help="The policy whose units are shown.")] = "cqc",
-    format_: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.text,
+    format_: Annotated[ExplainFormat, typer.Option("--format", help="How to write it.")] = ExplainFormat.text,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write it here.", metavar="FILE")] = None,
 ) -> None:
     """Show the shared graph, which queries share what, and the units of a policy."""
@@ -38,9 +38,9 @@ def explain(
     found = explained(load(script), policy)
     if not found.queries:
         raise InputError(f"{script}: no query is declared; add CREATE QUERY name AS SELECT …")
-    if format_ is Format.json:
+    if format_ is ExplainFormat.json:
         written = json.dumps(found.json(), indent=2, ensure_ascii=False)
-    elif format_ is Format.svg:
+    elif format_ is ExplainFormat.svg:
         written = svg(found, title=script.name)
     else:
         written = text(found)
@@ -62,9 +62,9 @@ def text(found: Explanation) -> str:
     from headgate.graph.types import sql_name
 
     shared = found.shared
-    alone = sum(len(step.queries) for step in found.steps)
+    alone = sum(len(step.queries) for step in found.operators)
     lines = [
-        f"{counted(len(found.queries), 'query', 'queries')}, {counted(len(found.steps), 'operator')}"
+        f"{counted(len(found.queries), 'query', 'queries')}, {counted(len(found.operators), 'operator')}"
         f" ({alone} if nothing were shared); policy {found.policy}: {counted(len(found.units), 'unit')}",
         "",
     ]
@@ -84,7 +84,7 @@ def text(found: Explanation) -> str:
         )
     lines += ["", "operators (cost and selectivity are expectations until they are measured)", ""]
     rows = [("", "what", "reads", "units", "µs/row", "out/in", "serves")]
-    for step in found.steps:
+    for step in found.operators:
         sharing = f"{len(step.queries)} queries: " if step.shared else ""
         rows.append(
             (

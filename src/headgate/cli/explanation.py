@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Step:
+class ExplainedOperator:
     """One operator of the shared graph. Costs are what the scheduler expects before it has measured.
 
     It is in several units where a policy schedules paths that meet.
@@ -43,7 +43,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Grouping:
+class ExplainedUnit:
     """One unit under the policy. `turn` is its place when every unit has one row waiting (None: never asked)."""
 
     number: int
@@ -59,15 +59,15 @@ class Explanation:
 
     streams: tuple[Stream, ...]
     queries: tuple[Query, ...]
-    steps: tuple[Step, ...]
+    operators: tuple[ExplainedOperator, ...]
     outputs: dict[str, int]
     policy: str
-    units: tuple[Grouping, ...]
+    units: tuple[ExplainedUnit, ...]
     queued: frozenset[tuple[int, int]]
 
     @property
-    def shared(self) -> list[Step]:
-        return [step for step in self.steps if step.shared]
+    def shared(self) -> list[ExplainedOperator]:
+        return [step for step in self.operators if step.shared]
 
     def json(self) -> dict[str, Any]:
         """The same for programs."""
@@ -108,7 +108,7 @@ class Explanation:
                     "seconds_per_row": s.seconds,
                     "selectivity": s.selectivity,
                 }
-                for s in self.steps
+                for s in self.operators
             ],
             "units": [
                 {
@@ -131,7 +131,7 @@ def explain(catalog: Catalog, policy_text: str) -> Explanation:
         graph.add(query)
     nodes = graph.operators
     chosen = policy(policy_text)
-    units: tuple[Grouping, ...] = ()
+    units: tuple[ExplainedUnit, ...] = ()
     queued: frozenset[tuple[int, int]] = frozenset()
     units_of: dict[int, list[int]] = {}
     figures: dict[int, tuple[float, float]] = {}
@@ -142,17 +142,17 @@ def explain(catalog: Catalog, policy_text: str) -> Explanation:
         cut = chosen.cut(view)
         made = Units.of(topology, cut)
         turns = _turns(chosen, view, made)
-        units = tuple(_grouping(unit, topology, numbers, turns.get(unit.id)) for unit in made.units)
-        for grouping in units:
-            for number in grouping.operators:
-                units_of.setdefault(number, []).append(grouping.number)
+        units = tuple(_explained_unit(unit, topology, numbers, turns.get(unit.id)) for unit in made.units)
+        for unit in units:
+            for number in unit.operators:
+                units_of.setdefault(number, []).append(unit.number)
         figures = {n: (statistics.cost[i], statistics.selectivity[i]) for i, n in enumerate(numbers)}
         queued = frozenset(_ends(topology.edges[e], numbers, graph) for e in cut.queued)
-    steps = tuple(_step(number, node, graph, units_of, figures) for number, node in nodes.items())
+    explained = tuple(_explained(number, node, graph, units_of, figures) for number, node in nodes.items())
     outputs = {q.name: graph.number(q.plan) for q in graph.queries.values()}
     used = {node.stream for node in nodes.values() if isinstance(node, Source)}
     streams = tuple(s for s in catalog.streams.values() if s.name in used)
-    return Explanation(streams, tuple(graph.queries.values()), steps, outputs, policy_text, units, queued)
+    return Explanation(streams, tuple(graph.queries.values()), explained, outputs, policy_text, units, queued)
 
 
 def _turns(chosen: Any, view: View, units: Units) -> dict[int, int]:
@@ -179,8 +179,8 @@ def _turns(chosen: Any, view: View, units: Units) -> dict[int, int]:
     return turns
 
 
-def _grouping(unit: Unit, topology: Topology, numbers: list[int], turn: int | None) -> Grouping:
-    return Grouping(
+def _explained_unit(unit: Unit, topology: Topology, numbers: list[int], turn: int | None) -> ExplainedUnit:
+    return ExplainedUnit(
         unit.id + 1,
         tuple(numbers[o] for o in unit.operators),
         tuple(sorted({numbers[topology.edges[e].consumer] for e in unit.entries})),
@@ -196,16 +196,16 @@ def _ends(edge: Edge, numbers: list[int], graph: SharedGraph) -> tuple[int, int]
     return (inputs[edge.port] if inputs else consumer, consumer)
 
 
-def _step(
+def _explained(
     number: int,
     node: Operator,
     graph: SharedGraph,
     units_of: dict[int, list[int]],
     figures: dict[int, tuple[float, float]],
-) -> Step:
+) -> ExplainedOperator:
     seconds, selectivity = figures.get(number, (None, None))
     users = graph.users(number)
-    return Step(
+    return ExplainedOperator(
         number,
         node.kind,
         detail(node),

@@ -43,7 +43,7 @@ class Batch:
     mask: pa.BooleanArray | None = None
     computed: dict[Expr, pa.Array] = field(default_factory=dict)
 
-    def taken(self) -> Batch:
+    def materialized(self) -> Batch:
         """The same rows with the selection carried out; itself if none is pending."""
         if self.mask is None:
             return self

@@ -11,7 +11,7 @@ from headgate.graph.types import Schema
 from headgate.operators.batch import Arrival, Batch
 
 
-class Needed:
+class NarrowInput:
     """Expressions over a wide input, made ready to run over just the columns that they read.
 
     A selection that is pending is carried out on those columns alone.
@@ -26,14 +26,14 @@ class Needed:
         self.exprs = tuple(expr.moved(self._moved) for expr in exprs)
 
     def position(self, column: int) -> int:
-        """Where a column of the input stands in what `taken` gives."""
+        """Where a column of the input stands in what `materialized` gives."""
         return self._moved[column]
 
-    def taken(self, batch: Batch) -> Batch:
+    def materialized(self, batch: Batch) -> Batch:
         """The selected rows with the needed columns."""
         if batch.mask is None:
             return Batch(self._narrow(batch.rows), batch.arrival, batch.watermark)
-        return Batch(self._narrow(batch.rows), batch.arrival, batch.watermark, batch.mask).taken()
+        return Batch(self._narrow(batch.rows), batch.arrival, batch.watermark, batch.mask).materialized()
 
     def _narrow(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if not self._foreign:

@@ -38,7 +38,7 @@ class LiveDistinct:
         self._late = 0
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
-        batch = batch.taken()
+        batch = batch.materialized()
         times, valid = microseconds(evaluate(self._time, batch))
         if valid is not None:
             times = np.where(valid.to_numpy(zero_copy_only=False), times, FOREVER)

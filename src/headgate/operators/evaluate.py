@@ -41,7 +41,7 @@ def evaluate(expr: Expr, batch: Batch) -> pa.Array:
 
 def _spread(program: Compiled, batch: Batch, mask: pa.BooleanArray) -> pa.Array:
     chosen = pc.fill_null(mask, False)
-    values = array_of(program.run(batch.taken()), pc.sum(chosen).as_py() or 0)
+    values = array_of(program.run(batch.materialized()), pc.sum(chosen).as_py() or 0)
     places = np.cumsum(chosen.to_numpy(zero_copy_only=False)) - 1
     return values.take(pc.if_else(chosen, pa.array(places, pa.int64()), pa.scalar(None, pa.int64())))
 
@@ -70,7 +70,7 @@ class Selection:
             mask = _narrowed(mask, run(batch), rows)
         selected = _with_mask(batch, mask)
         for run in self._fallible:
-            selected = selected.taken()
+            selected = selected.materialized()
             selected = _with_mask(selected, _narrowed(None, run(selected), selected.rows.num_rows))
         return selected
 

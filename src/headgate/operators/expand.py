@@ -28,7 +28,7 @@ class LiveExpand(Stateless):
         self._type = node.schema[len(node.schema) - 1].type
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
-        batch = batch.taken()
+        batch = batch.materialized()
         times, valid = microseconds(evaluate(self._on, batch))
         present = np.arange(len(times)) if valid is None else np.flatnonzero(valid.to_numpy(zero_copy_only=False))
         positions, starts = self._panes.repeated(times[present])

@@ -127,7 +127,7 @@ class LiveJoin:
             batch = Batch(record(columns, self._pair_names, len(probes)), Arrival.at(0.0, len(probes)))
             place = pa.array(np.arange(len(probes)))
             batch.rows = batch.rows.append_column("place", place)
-            chosen = select(batch, self._residual).taken().rows
+            chosen = select(batch, self._residual).materialized().rows
             kept = chosen.column(chosen.num_columns - 1).to_numpy()
             probes, rows = probes[kept], rows[kept]
             columns = chosen.columns[:-1]

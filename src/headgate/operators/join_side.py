@@ -56,7 +56,7 @@ class JoinSide:
 
     def read(self, batch: Batch) -> tuple[Arrived, pa.RecordBatch]:
         """The rows that are in time: those that may have partners, and those that cannot (a null key or time)."""
-        batch = batch.taken()
+        batch = batch.materialized()
         time, *keys = (evaluate(e, batch) for e in self._exprs)
         rows = pa.RecordBatch.from_arrays(batch.rows.columns[: self._width], names=self._names)
         times, valid = microseconds(time)

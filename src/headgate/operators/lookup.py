@@ -71,7 +71,7 @@ class LiveLookup(Stateless):
         return rows, [evaluate(k, batch) for k in node.table_keys]
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
-        batch = batch.taken()
+        batch = batch.materialized()
         keys = [evaluate(k, batch) for k in self._keys]
         rows = batch.rows.num_rows
         flat = flatten(keys)
@@ -103,7 +103,7 @@ class LiveLookup(Stateless):
         right = self._table.take(pa.array(found))
         columns = [*left.columns, *right.columns]
         pairs = Batch(record([*columns, pa.array(probes)], self._pair_names, len(probes)), Arrival.at(0.0, len(probes)))
-        pairs = select(pairs, self._residual).taken() if self._residual else pairs
+        pairs = select(pairs, self._residual).materialized() if self._residual else pairs
         matched[pairs.rows.column(len(columns)).to_numpy()] = True
         if one_sided or not pairs.rows.num_rows:
             return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.graph.expressions import Column
 from headgate.graph.operators import Project
 from headgate.operators.batch import Batch
-from headgate.operators.columns import Needed, record
+from headgate.operators.columns import NarrowInput, record
 from headgate.operators.evaluate import evaluate
 from headgate.operators.registry import implements
 from headgate.operators.settings import Settings
@@ -24,14 +24,14 @@ class LiveProject(Stateless):
         self._exprs = node.exprs
         self._names = node.schema.names
         self._plain = all(isinstance(e, Column) for e in node.exprs)
-        self._needed = Needed(node.exprs)
+        self._input = NarrowInput(node.exprs)
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
         if batch.mask is None or self._plain:
             arrays = [evaluate(e, batch) for e in self._exprs]
             rows = record(arrays, self._names, batch.rows.num_rows)
             return [Batch(rows, batch.arrival, batch.watermark, batch.mask)]
-        taken = self._needed.taken(batch)
-        arrays = [evaluate(e, taken) for e in self._needed.exprs]
+        taken = self._input.materialized(batch)
+        arrays = [evaluate(e, taken) for e in self._input.exprs]
         rows = record(arrays, self._names, taken.rows.num_rows)
         return [Batch(rows, taken.arrival, taken.watermark)]

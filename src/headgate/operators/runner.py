@@ -125,7 +125,7 @@ class Runner:
         for name in self._outputs[number]:
             plan = self._queries[name].plan
             rows = renamed(batch.rows, plan.schema)
-            taken = Batch(rows, batch.arrival, batch.watermark, batch.mask).taken()
+            taken = Batch(rows, batch.arrival, batch.watermark, batch.mask).materialized()
             if taken.rows.num_rows:
                 self._results[name].append(taken.rows)
         for consumer, port in self._consumers[number]:

@@ -27,7 +27,7 @@ class LiveSplit(Stateless):
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
         if fallible(self._route):
-            batch = batch.taken()
+            batch = batch.materialized()
         arrays = batch.rows.columns[: len(self._names) - 1]
         arrays.append(evaluate(self._route, batch))
         rows = record(arrays, self._names, batch.rows.num_rows)

@@ -47,7 +47,7 @@ class LiveTop:
         self._earliest = FOREVER + 1
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
-        batch = batch.taken()
+        batch = batch.materialized()
         if not batch.rows.num_rows:
             return []
         self._newest = max(self._newest, batch.arrival.total / max(batch.arrival.count, 1))

@@ -299,7 +299,7 @@ class Flow:
                 rows = batch.rows.num_rows
             elif stage.materializes:
                 # Applied once, for all that keep the rows.
-                batch = batch.taken()
+                batch = batch.materialized()
                 rows = batch.rows.num_rows
             else:
                 rows = mask.true_count

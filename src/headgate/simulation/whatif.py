@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from headgate.graph.expressions import Call, Expr
-from headgate.graph.operators import Aggregate, Operator, Project, Select, Source, Window
+from headgate.graph.operators import Aggregate, Operator, Source, Window
 from headgate.graph.shared import SharedGraph
 from headgate.graph.types import Schema
 from headgate.scheduling import ModelError, Topology
@@ -57,19 +57,14 @@ def scenario(graph: SharedGraph, arrivals: Mapping[str, Arrivals], costs: Mappin
 
 def default(node: Operator) -> Expectation:
     """What an operator is expected to do when nothing is known of it."""
-    exprs: Sequence[Expr] = ()
-    if isinstance(node, Select):
-        exprs = node.predicates
-    elif isinstance(node, Project):
-        exprs = node.exprs
     known = DEFAULTS.get(node.kind, DEFAULTS["project"])
-    if any(_runs_python(expr) for expr in exprs):
+    if any(_runs_python(expr) for _, expr in node.expressions):
         return replace(known, cost=DEFAULTS["udf"].cost)
     return known
 
 
 def _runs_python(expr: Expr) -> bool:
-    return isinstance(expr, Call) and (expr.name == "python" or any(_runs_python(a) for a in expr.args))
+    return any(isinstance(part, Call) and part.name == "python" for part in expr.walk())
 
 
 def model(node: Operator, expected: Expectation, rate: float) -> Model:

@@ -276,7 +276,7 @@ def _clause(sink: Sink) -> st.Into:
 
 def _visible(relation: Relation) -> Operator:
     """A relation's columns as an operator's."""
-    return relation.settled().base
+    return relation.projected().base
 
 
 def _place(select: exp.Expr, name: str) -> int:

@@ -20,7 +20,7 @@ from headgate.sql.dialect import start
 from headgate.sql.errors import Script, SqlError, closest
 from headgate.sql.forms import FORMS, date_part
 from headgate.sql.intervals import DayTimeInterval, interval_fields
-from headgate.sql.relation import Output
+from headgate.sql.relation import NamedColumn
 from headgate.sql.scope import Scope
 from headgate.sql.windows import WINDOW_FUNCTIONS, window_call
 
@@ -336,7 +336,7 @@ class ExpressionBinder:
             raise self.error(f"nothing here is called {names[0]}{hint}", node)
         raise self.error(f"unknown column {names[0]}{closest(names[0], self.scope.known)}", node)
 
-    def _single(self, found: list[Output], name: str, node: exp.Expr) -> Expr:
+    def _single(self, found: list[NamedColumn], name: str, node: exp.Expr) -> Expr:
         if len({c.expr for c in found}) > 1 or len(found) > 1:
             where = sorted({q for c in found for q in c.qualifiers})
             hint = f"; write {' or '.join(f'{w}.{name}' for w in where)}" if len(where) > 1 else "; rename one with AS"

@@ -18,7 +18,7 @@ from headgate.sql.times import times
 
 
 @dataclass(frozen=True)
-class Output:
+class NamedColumn:
     """A named column. `qualifiers` are the names of FROM items by which it may be called, as in `s.temperature`."""
 
     name: str
@@ -35,7 +35,7 @@ class Relation:
     """
 
     base: Operator
-    columns: tuple[Output, ...]
+    columns: tuple[NamedColumn, ...]
     identity: tuple[Expr, ...] | None = None
 
     def where(self, predicates: Iterable[Expr]) -> Relation:
@@ -48,7 +48,7 @@ class Relation:
         names = frozenset((alias.lower(),))
         return replace(self, columns=tuple(replace(c, qualifiers=names) for c in self.columns))
 
-    def settled(self) -> Relation:
+    def projected(self) -> Relation:
         """The same with every column computed below: each is a plain column of the base."""
         if all(isinstance(c.expr, Column) for c in self.columns):
             return self
@@ -60,7 +60,7 @@ class Relation:
 
 def reading(base: Operator) -> Relation:
     """All columns of an operator, under its names."""
-    return Relation(base, tuple(Output(f.name, Column(f.type, i)) for i, f in enumerate(base.schema.fields)))
+    return Relation(base, tuple(NamedColumn(f.name, Column(f.type, i)) for i, f in enumerate(base.schema.fields)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headgate.graph.expressions import Expr
-from headgate.sql.relation import Output, Relation
+from headgate.sql.relation import NamedColumn, Relation
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Scope:
     windows: dict[str, Expr] = field(default_factory=dict)
     aliases_first: bool = False
 
-    def columns(self, qualifier: str | None, name: str) -> list[Output]:
+    def columns(self, qualifier: str | None, name: str) -> list[NamedColumn]:
         return [
             c
             for c in self.relation.columns

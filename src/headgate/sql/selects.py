@@ -17,7 +17,7 @@ from headgate.sql.dialect import start
 from headgate.sql.errors import Script, SqlError, closest
 from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.grouping import GroupBinder
-from headgate.sql.relation import Output, Ranked, Relation, static_table
+from headgate.sql.relation import NamedColumn, Ranked, Relation, static_table
 from headgate.sql.scope import Scope
 from headgate.sql.sources import SourceBinder
 from headgate.sql.times import times
@@ -174,7 +174,7 @@ class SelectBinder:
                 parts += relation.base.parts
             else:
                 parts += (Project(schema, relation.base, exprs),)
-        columns = tuple(Output(n, Column(type_, i)) for i, (n, type_) in enumerate(zip(names, types, strict=True)))
+        columns = tuple(NamedColumn(n, Column(type_, i)) for i, (n, type_) in enumerate(zip(names, types, strict=True)))
         return Relation(Union(schema, parts), columns)
 
 
@@ -279,7 +279,7 @@ class _SelectBlock:
         relation, exprs = self._windowed(binder.scope.relation, exprs)
         relation, exprs = self._ranked(relation, exprs, len(items))
         names = [name for name, _, _ in items]
-        columns = tuple(Output(n, e) for n, e in zip(names, exprs, strict=False))
+        columns = tuple(NamedColumn(n, e) for n, e in zip(names, exprs, strict=False))
         return Relation(relation.base, columns, relation.identity)
 
     def _windowed(self, relation: Relation, exprs: list[Expr]) -> tuple[Relation, list[Expr]]:
@@ -328,7 +328,7 @@ class _SelectBlock:
         if self._rank is not None:
             exprs += [group.checked(grouped, e, self._rank[0]) for e in self._rank_exprs()]
         relation, exprs = self._ranked(grouped.relation, exprs, len(items))
-        columns = tuple(Output(n, e) for (n, _, _), e in zip(items, exprs, strict=False))
+        columns = tuple(NamedColumn(n, e) for (n, _, _), e in zip(items, exprs, strict=False))
         return Relation(relation.base, columns, relation.identity)
 
     # -- ranks
@@ -410,16 +410,16 @@ def distinct(relation: Relation, outer: SelectBinder, node: exp.Expr, what: str 
         if not t.is_key(given.expr.type):
             message = f"{what} cannot compare column {given.name}, which is {t.sql_name(given.expr.type)}"
             raise outer.error(f"{message}; leave it out, or select CAST({given.name} AS STRING)", node)
-    settled = relation.settled()
-    whole = [c.expr for c in settled.columns]
-    if [e.index for e in whole if isinstance(e, Column)] != list(range(len(settled.base.schema))):
-        schema = Schema(tuple(Field(c.name, c.expr.type) for c in settled.columns))
-        base: Operator = Project(schema, settled.base, tuple(whole))
+    projected = relation.projected()
+    whole = [c.expr for c in projected.columns]
+    if [e.index for e in whole if isinstance(e, Column)] != list(range(len(projected.base.schema))):
+        schema = Schema(tuple(Field(c.name, c.expr.type) for c in projected.columns))
+        base: Operator = Project(schema, projected.base, tuple(whole))
     else:
-        base = settled.base
+        base = projected.base
     place = relation.columns.index(moments[0][0])
     column = Column(base.schema[place].type, place)
     moment = instant(column, times(base))
     assert moment is not None
-    columns = tuple(Output(c.name, Column(c.expr.type, i)) for i, c in enumerate(relation.columns))
+    columns = tuple(NamedColumn(c.name, Column(c.expr.type, i)) for i, c in enumerate(relation.columns))
     return Relation(Distinct(base.schema, base, moment), columns)

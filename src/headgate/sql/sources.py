@@ -15,7 +15,7 @@ from headgate.sql.dialect import start
 from headgate.sql.errors import Script, SqlError, closest
 from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.foreign import Catalyst
-from headgate.sql.relation import Named, Output, Pair, Relation, Static, reading
+from headgate.sql.relation import Named, NamedColumn, Pair, Relation, Static, reading
 from headgate.sql.scope import Scope
 from headgate.sql.windows import check_scalar
 
@@ -155,7 +155,7 @@ class SourceBinder:
             )
             raise self.error(message, at)
         base = inlined(query.plan) or Named(query.schema, query.plan)
-        columns = tuple(Output(f.name, Column(f.type, i)) for i, f in enumerate(query.schema.fields))
+        columns = tuple(NamedColumn(f.name, Column(f.type, i)) for i, f in enumerate(query.schema.fields))
         return Relation(base, columns)
 
     # -- joins
@@ -177,9 +177,9 @@ class SourceBinder:
                 message = "a join cannot read rows that are replaced later; group by a window in the subquery"
                 raise self.error(message, node)
         if how in ("left", "full"):
-            right = right.settled()
+            right = right.projected()
         if how in ("right", "full"):
-            left = left.settled()
+            left = left.projected()
         return self._paired(left, right, how, node)
 
     def _check_items(self, left: Relation, right: Relation, node: exp.Join) -> None:
@@ -209,11 +209,11 @@ class SourceBinder:
         return Relation(Pair(schema, left.base, right.base, how, on, start(node)), columns)
 
     def _using(
-        self, left: Relation, moved: tuple[Output, ...], how: JoinKind, node: exp.Join
-    ) -> tuple[tuple[Expr, ...], tuple[Output, ...]]:
+        self, left: Relation, moved: tuple[NamedColumn, ...], how: JoinKind, node: exp.Join
+    ) -> tuple[tuple[Expr, ...], tuple[NamedColumn, ...]]:
         """USING (k): equal keys, and one column for both."""
-        first: list[Output] = []
-        hidden: set[Output] = set()
+        first: list[NamedColumn] = []
+        hidden: set[NamedColumn] = set()
         on: list[Expr] = []
         both = Relation(left.base, (*left.columns, *moved))
         binder = ExpressionBinder(self.context, self.script, Scope(both))
@@ -231,7 +231,7 @@ class SourceBinder:
             expr = b.expr if how == "right" else a.expr
             if how == "full":
                 expr = binder.apply("coalesce", [a.expr, b.expr], key, [start(key)] * 2)
-            first.append(Output(a.name, expr, a.qualifiers | b.qualifiers))
+            first.append(NamedColumn(a.name, expr, a.qualifiers | b.qualifiers))
             hidden.update((a, b))
         rest = tuple(c for c in (*left.columns, *moved) if c not in hidden)
         return tuple(on), (*first, *rest)

@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 
 from headgate.graph.operators import Aggregate
 from headgate.operators.aggregate.calls import Calls
-from headgate.operators.aggregate.output import Output
+from headgate.operators.aggregate.output import AggregateOutput
 from headgate.operators.batch import FOREVER, NEVER, Arrival, Batch
-from headgate.operators.columns import Needed, array_of, record
+from headgate.operators.columns import NarrowInput, array_of, record
 from headgate.operators.contract import Snapshot
 from headgate.operators.evaluate import evaluate
 from headgate.operators.hashing import hashed
@@ -34,9 +34,9 @@ class LiveChanges:
         self._key_types = [k.type for k in node.keys]
         self._keys = len(flat_types(self._key_types))
         self._exprs = (*node.keys, *self._calls.exprs)
-        self._needed = Needed(self._exprs)
+        self._input = NarrowInput(self._exprs)
         self._having = node.having
-        self._output = Output(node)
+        self._output = AggregateOutput(node)
         self._names = node.schema.names
         self._matcher = Matcher(flat_types(self._key_types), range(self._keys), nulls_equal=True)
         self._state_names = [f"s{i}" for i in range(len(self._calls.types))]
@@ -49,7 +49,7 @@ class LiveChanges:
         self._output.arrived(batch.arrival)
         exprs = self._exprs
         if batch.mask is not None:
-            batch, exprs = self._needed.taken(batch), self._needed.exprs
+            batch, exprs = self._input.materialized(batch), self._input.exprs
         rows = batch.rows.num_rows
         if not rows:
             return []

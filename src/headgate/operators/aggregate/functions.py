@@ -13,7 +13,7 @@ from headgate.operators.aggregate.accumulator import Accumulator
 from headgate.operators.aggregate.counts import Count, CountIf
 from headgate.operators.aggregate.extremes import AtEnd, Extreme, ExtremeBy
 from headgate.operators.aggregate.moments import CoMoments, Moments
-from headgate.operators.aggregate.sets import ApproximateCount, Distinct
+from headgate.operators.aggregate.sets import ApproximateCount, DistinctValues
 from headgate.operators.aggregate.sums import Average, DecimalSum, FloatSum, IntegerSum
 
 _EXTREMES = {"min": "min", "max": "max", "bool_and": "min", "bool_or": "max"}
@@ -25,7 +25,7 @@ _COMOMENTS = {"corr", "covar_samp", "covar_pop"}
 def accumulator(call: AggregateCall) -> Accumulator:
     """The state of an aggregate call. Raises ValueError for a function that has none."""
     plain = _plain(call)
-    return Distinct(plain) if call.distinct and plain.inputs else plain
+    return DistinctValues(plain) if call.distinct and plain.inputs else plain
 
 
 def _plain(call: AggregateCall) -> Accumulator:

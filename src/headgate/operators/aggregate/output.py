@@ -12,7 +12,7 @@ from headgate.operators.columns import record
 from headgate.operators.evaluate import select
 
 
-class Output:
+class AggregateOutput:
     """Makes batches of results. They count as arrived when the newest rows did, which completed them."""
 
     def __init__(self, node: Aggregate) -> None:
@@ -31,5 +31,5 @@ class Output:
         made = record(columns[: len(self._names)], self._names[: len(columns)], rows)
         batch = Batch(made, Arrival.at(self.newest, rows))
         if self._having:
-            batch = select(batch, self._having).taken()
+            batch = select(batch, self._having).materialized()
         return [batch] if batch.rows.num_rows else []

@@ -20,7 +20,7 @@ _PENDING = 32768
 
 
 @dataclass
-class Run:
+class PaneRun:
     """Partial states ordered by code (a pane, see `windowed`). `start`: the rows before it are done with."""
 
     number: int
@@ -46,7 +46,7 @@ class PaneStore:
         self._types = [pa.int64(), *key_types, *calls.types]
         self._pending: list[list[pa.Array]] = []
         self._pending_rows = 0
-        self._runs: list[Run] = []
+        self._runs: list[PaneRun] = []
         self._next = 0
 
     def add(self, codes: Ints, keys: Sequence[pa.Array], inputs: Sequence[pa.Array]) -> None:
@@ -89,14 +89,14 @@ class PaneStore:
         keys, states = self._calls.merge(columns[:cut], columns[cut:], len(columns[0]))
         return [*keys, *states]
 
-    def _run(self, columns: list[pa.Array]) -> Run:
+    def _run(self, columns: list[pa.Array]) -> PaneRun:
         codes = columns[0].to_numpy()
         if (codes[1:] < codes[:-1]).any():
             order = pa.array(np.argsort(codes, kind="stable"))
             columns = [c.take(order) for c in columns]
             codes = columns[0].to_numpy()
         self._next += 1
-        return Run(self._next, pa.Table.from_arrays(columns, names=self._names), codes)
+        return PaneRun(self._next, pa.Table.from_arrays(columns, names=self._names), codes)
 
     @property
     def lowest(self) -> int | None:
@@ -149,4 +149,4 @@ class PaneStore:
         for name, start in snapshot.meta["starts"].items():
             table = snapshot.parts[name]
             codes = array_of(table.column(0)).to_numpy()
-            self._runs.append(Run(int(name.removeprefix("run-")), table, codes, start))
+            self._runs.append(PaneRun(int(name.removeprefix("run-")), table, codes, start))

@@ -11,9 +11,9 @@ import pyarrow as pa
 from headgate.graph.operators import Aggregate, Union
 from headgate.operators.aggregate.calls import Calls
 from headgate.operators.aggregate.grouping import Groups
-from headgate.operators.aggregate.output import Output
+from headgate.operators.aggregate.output import AggregateOutput
 from headgate.operators.batch import NEVER, Batch
-from headgate.operators.columns import Needed, array_of
+from headgate.operators.columns import NarrowInput, array_of
 from headgate.operators.contract import Snapshot
 from headgate.operators.evaluate import evaluate
 from headgate.operators.hashing import hashed
@@ -53,8 +53,8 @@ class LiveSessions:
         flat = flat_types(self._key_types)
         self._keys = len(flat)
         self._exprs = (window.on, *node.keys, *self._calls.exprs)
-        self._needed = Needed(self._exprs)
-        self._output = Output(node)
+        self._input = NarrowInput(self._exprs)
+        self._output = AggregateOutput(node)
         self._window_type = node.schema[0].type
         # The table of a run: flat keys, start, end, states.
         self._names = [f"c{i}" for i in range(self._keys + 2 + len(self._calls.types))]
@@ -70,7 +70,7 @@ class LiveSessions:
         self._output.arrived(batch.arrival)
         exprs = self._exprs
         if batch.mask is not None:
-            batch, exprs = self._needed.taken(batch), self._needed.exprs
+            batch, exprs = self._input.materialized(batch), self._input.exprs
         times, valid = microseconds(evaluate(exprs[0], batch))
         keep = times > batch.watermark - self._grace
         if valid is not None:

@@ -23,7 +23,7 @@ from headgate.operators.keys import flat_types, flatten, rebuild
 Ints = npt.NDArray[np.int64]
 
 
-class Distinct:
+class DistinctValues:
     """Another aggregate over the different values of its inputs; rows with a null input do not count."""
 
     needs_ids = True

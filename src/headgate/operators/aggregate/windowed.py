@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from headgate.graph.operators import Aggregate
 from headgate.operators.aggregate.calls import Calls
-from headgate.operators.aggregate.output import Output
+from headgate.operators.aggregate.output import AggregateOutput
 from headgate.operators.aggregate.panes import PaneStore
 from headgate.operators.batch import FOREVER, NEVER, Batch
-from headgate.operators.columns import Needed, array_of
+from headgate.operators.columns import NarrowInput, array_of
 from headgate.operators.contract import Snapshot
 from headgate.operators.evaluate import evaluate
 from headgate.operators.keys import flat_types, flatten, rebuild
@@ -48,10 +48,10 @@ class LiveWindowed:
         self._on = [] if window.on is None or self._by_rows else [window.on]
         self._key_count = len(node.keys)
         self._exprs = (*self._on, *node.keys, *self._calls.exprs)
-        self._needed = Needed(self._exprs)
+        self._input = NarrowInput(self._exprs)
         self._key_types = [k.type for k in node.keys]
         self._store = PaneStore(self._calls, flat_types(self._key_types))
-        self._output = Output(node)
+        self._output = AggregateOutput(node)
         with_window = len(node.schema) > len(node.keys) + len(node.calls)
         self._window_type = node.schema[0].type if with_window else None
         # The first window of rows begins with the first row; those that would begin before it are none.
@@ -64,7 +64,7 @@ class LiveWindowed:
         self._output.arrived(batch.arrival)
         exprs = self._exprs
         if batch.mask is not None:
-            batch, exprs = self._needed.taken(batch), self._needed.exprs
+            batch, exprs = self._input.materialized(batch), self._input.exprs
         if self._by_rows:
             codes = self._panes.number(np.arange(self._seen, self._seen + batch.rows.num_rows)) * self._panes.most
         else:
