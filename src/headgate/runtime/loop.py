@@ -43,8 +43,8 @@ class LiveUnit:
     """A unit, the totals of its grants (`grants`, `rows`, `seconds`, `slowest`), and its running grant, if any.
 
     Of the grant: it `began`, ends at `deadline`, has `taken` rows, and may take `left` more: the rows that were waiting
-    when it began, up to the policy's limit. Of the present `train`: it comes from `entry`, was taken at `now`, and
-    `passed` rows of it; `last` is its last piece, which arrived at `since`.
+    when it began, up to the limit. Of the present `train`: it comes from `entry` and was taken at `train_began`;
+    `passed` of its rows have passed the unit, and `last` is its last piece, which arrived at `since`.
 
     A unit has one grant at a time. Only the thread that runs the grant changes it, most fields under the lock.
     """
@@ -58,7 +58,6 @@ class LiveUnit:
         "id",
         "last",
         "left",
-        "now",
         "passed",
         "rows",
         "seconds",
@@ -66,6 +65,7 @@ class LiveUnit:
         "slowest",
         "taken",
         "train",
+        "train_began",
         "train_size",
     )
 
@@ -78,7 +78,7 @@ class LiveUnit:
         self.seconds = 0.0
         self.slowest = 0.0
         self.entry = self.entries[0]
-        self.began = self.deadline = self.now = self.left = self.since = 0.0
+        self.began = self.deadline = self.train_began = self.left = self.since = 0.0
         self.train: Sequence[Piece | QueuedWatermark] = ()
         self.last: Piece | None = None
         self.passed = 0
@@ -164,6 +164,7 @@ class Loop:
                     following = self._next(unit, flow, until, may_continue)
 
     def _begin(self, flow: Flow, until: float, now: float) -> LiveUnit | None:
+        """As `begin`, for a flow that is registered as running already."""
         scheduler = self.scheduler
         if now >= self._measure_at:
             self._measure_at = self.measurement.account(now, self._waiting)
@@ -200,7 +201,7 @@ class Loop:
             rows = min(rows, size.within(unit.deadline - now))
         queue, edge, state = entry.queue, entry.edge, self._state
         unit.train = queue.take(rows, until)
-        unit.now = now
+        unit.train_began = now
         before, left = state.rows[edge], queue.rows + queue.watermarks
         self._waiting -= before - left
         state.rows[edge] = left
@@ -269,7 +270,7 @@ class Loop:
         if rows:
             unit.taken += rows
             unit.left -= rows
-            seconds, size = now - unit.now, unit.train_size
+            seconds, size = now - unit.train_began, unit.train_size
             # Short trains are frequent: one in four is enough to learn from.
             if seconds > SHORT_TRAIN or rows > size.minimum or not unit.grants & 3:
                 size.learn(rows, seconds)
