@@ -79,6 +79,16 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
 
 
+@page_by_page
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    places = [ROOT, ROOT / "src" / "headgate"]
+    for name in re.findall(r"`([\w/]+\.py)`", page.read_text(encoding="utf-8")):
+        found = any((place / name).exists() for place in places) or (
+            "/" not in name and any(ROOT.rglob(f"src/**/{name}"))
+        )
+        assert found, f"{page.name} names {name}, which is not there"
+
+
 def test_there_are_examples() -> None:
     assert blocks(ROOT / "README.md", "python")
     assert len(blocks(ROOT / "docs" / "sql.md", "sql")) >= 6
