@@ -134,12 +134,11 @@ FORMS = {
         "cast({time} AS STRING)", "cast({boolean} AS STRING)", "date_format({time}, 'yyyy-MM-dd HH:mm')",
         "regexp_replace({string}, '[ab]', '.')", "regexp_extract({string}, '(a+)', 1)", "initcap({string})",
         "repeat({string}, 2)", "substring({string}, cast(pmod({int}, 4) AS INT), 2)", "greatest({string}, {string})",
-        "substring_index({string}, ',', -1)",
     ],
     "date": [
         "date_add({date}, cast(pmod({int}, 100) AS INT))", "last_day({date})",
         "add_months({date}, cast(pmod({int}, 30) AS INT))", "trunc({date}, 'MM')", "cast({time} AS DATE)",
-        "coalesce({date}, {date})", "if({boolean}, {date}, {date})", "next_day({date}, 'Tue')",
+        "coalesce({date}, {date})", "if({boolean}, {date}, {date})",
         "try_cast({string} AS DATE)", "greatest({date}, {date})", "({date} + 3)", "({date} - INTERVAL 2 DAYS)",
     ],
     "time": [

@@ -25,8 +25,6 @@ _ARROW = {
     "gt": "greater",
     "ge": "greater_equal",
 }
-
-
 _invert = pc.get_function("invert").call
 
 

@@ -14,7 +14,7 @@ from headgate.expressions.buffers import Numbers, nulls, numbers, rebuilt
 from headgate.expressions.coercion import bounded, implicit, is_decimal, is_floating
 from headgate.expressions.errors import overflow
 from headgate.expressions.kernels import Kernel, Value, arrays, arrow
-from headgate.expressions.registry import function
+from headgate.expressions.registry import function, typed
 from headgate.expressions.rules import takes
 from headgate.expressions.signature import Literals, Signature, Types, WrongArguments, count_arguments
 from headgate.graph.expressions import Call
@@ -22,8 +22,6 @@ from headgate.graph.types import BIGINT, DOUBLE, INT, is_integral
 
 _ONE_DOUBLE = takes((DOUBLE,), DOUBLE)
 _TWO_DOUBLES = takes((DOUBLE, DOUBLE), DOUBLE)
-
-
 _ARROW = (
     "sqrt",
     "exp",
@@ -41,8 +39,6 @@ _ARROW = (
     "acosh",
     "atanh",
 )
-
-
 _NUMPY: dict[str, Callable[[Numbers], Numbers]] = {
     "cbrt": np.cbrt,
     "degrees": np.degrees,
@@ -53,8 +49,6 @@ _NUMPY: dict[str, Callable[[Numbers], Numbers]] = {
     "sec": lambda x: 1 / np.cos(x),
     "csc": lambda x: 1 / np.sin(x),
 }
-
-
 # Below these, logarithms are NULL.
 _LOGARITHMS = {"ln": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0}
 
@@ -133,20 +127,7 @@ def _number(call: Call) -> Kernel:
     return lambda: value
 
 
-_FACTORIALS = np.array([math.factorial(n) for n in range(21)], np.int64)
-
-
-@function("factorial", types=takes((INT,), BIGINT))
-def _factorial(call: Call) -> Kernel:
-    """NULL outside of 0 to 20."""
-
-    def run(value: Value) -> Value:
-        (array,) = arrays(value)
-        n, missing = numbers(array), nulls(array)
-        outside = (n < 0) | (n > 20)
-        return rebuilt(_FACTORIALS[np.clip(n, 0, 20)], BIGINT, outside if missing is None else outside | missing)
-
-    return run
+typed("factorial", types=takes((INT,), BIGINT))
 
 
 def _whole_types(name: str, types: Types, literals: Literals) -> Signature:

@@ -15,8 +15,6 @@ from headgate.graph.expressions import Call, Literal
 from headgate.graph.types import INTERVAL, is_integral
 
 _WORDS = {pa.int8(): "byte", pa.int16(): "short", pa.int32(): "integer", pa.int64(): "long"}
-
-
 _CHECKED = {"add": "add_checked", "subtract": "subtract_checked", "multiply": "multiply_checked"}
 
 

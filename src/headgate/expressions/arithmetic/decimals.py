@@ -21,11 +21,7 @@ from headgate.graph.expressions import Call
 from headgate.graph.types import BIGINT
 
 _WIDEST = 76
-
-
 _INTEGER = pa.decimal256(_WIDEST, 0)
-
-
 _EXACT = Context(prec=_WIDEST)
 
 

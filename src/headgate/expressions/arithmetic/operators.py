@@ -32,8 +32,6 @@ from headgate.graph.types import (
 )
 
 _WIDEST = 76  # digits of the 256-bit decimals that kernels compute with
-
-
 _TIMES = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
 
 

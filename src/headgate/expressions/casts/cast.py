@@ -42,8 +42,6 @@ from headgate.graph.types import (
 )
 
 _TIMES = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
-
-
 _NAMED = {
     "boolean": BOOLEAN,
     "tinyint": TINYINT,

@@ -21,30 +21,16 @@ Parsed = tuple[pa.Array, pa.BooleanArray | None]
 
 # Everything that Java's isWhitespace or isISOControl holds for, among what occurs.
 _BLANK = "".join(map(chr, [*range(0x21), *range(0x7F, 0xA0)]))
-
-
 _INTEGER = r"^[+-]?[0-9]+$"
-
-
 _FLOAT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?$"
-
-
 _DECIMAL = r"^(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?$"
-
-
 _DATE = r"^(?P<y>[+-]?[0-9]{4,7})(?:-(?P<m>[0-9]{1,2})(?:-(?P<d>[0-9]{1,2})(?:[ T].*)?)?)?$"
-
-
 _TIME = (
     r"^(?P<y>[+-]?[0-9]{4,6})(?:-(?P<m>[0-9]{1,2})(?:-(?P<d>[0-9]{1,2})"
     r"(?:[ T](?P<h>[0-9]{1,2})(?::(?P<i>[0-9]{1,2})(?::(?P<s>[0-9]{1,2})(?:\.(?P<f>[0-9]*))?"
     r"(?P<z>[^0-9.].*)?)?)?)?)?)?$"
 )
-
-
 _TRUE = pa.array(["t", "true", "y", "yes", "1"])
-
-
 _FALSE = pa.array(["f", "false", "n", "no", "0"])
 
 

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from headgate.expressions.buffers import nulls, numbers, rebuilt
 from headgate.expressions.coercion import implicit
-from headgate.expressions.kernels import Kernel, Value, all_null, arrays, arrow, by_distinct, constant, null_literal
-from headgate.expressions.registry import function
+from headgate.expressions.kernels import Kernel, Value, all_null, arrays, arrow, constant, null_literal
+from headgate.expressions.registry import function, typed
 from headgate.expressions.rules import is_literal, takes
 from headgate.expressions.signature import Literals, Signature, Types, count_arguments
 from headgate.expressions.strings.regex import java_regex
@@ -98,30 +98,7 @@ def _end(call: Call) -> Kernel:
     return lambda value, count: _by_groups(arrays(value, count)[0], arrays(value, count)[1:], cut)
 
 
-@function("substring_index", types=takes((STRING, STRING, INT), STRING, constant=(1, 2)))
-def _substring_index(call: Call) -> Kernel:
-    if null_literal(call):
-        return all_null(call)
-    delimiter, count = str(constant(call, 1)), int(str(constant(call, 2)))
-
-    def cut(text: str) -> str:
-        if not delimiter or count == 0:
-            return ""
-        if count > 0:
-            return delimiter.join(text.split(delimiter)[:count])
-        return _last_pieces(text, delimiter, -count)
-
-    return lambda value, *_: by_distinct(arrays(value)[0], cut)
-
-
-def _last_pieces(text: str, delimiter: str, count: int) -> str:
-    """What follows the delimiter that is the `count`th from the end."""
-    end = len(text)
-    for _ in range(count):
-        end = text.rfind(delimiter, 0, end + len(delimiter) - 1 if end < len(text) else end)
-        if end < 0:
-            return text
-    return text[end + len(delimiter) :]
+typed("substring_index", types=takes((STRING, STRING, INT), STRING))
 
 
 def first_place(text: pa.Array, search: str) -> pa.Array:

@@ -11,15 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 _TERMINATORS = r"\n\r\x{85}\x{2028}\x{2029}"
-
-
 _CLASSES = {
     "d": "0-9",
     "w": "a-zA-Z0-9_",
     "s": r" \t\n\x0B\f\r",
 }
-
-
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 
 

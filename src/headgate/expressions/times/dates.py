@@ -38,16 +38,7 @@ TRUNCATIONS = {
 """Units of date_trunc by their spellings."""
 
 
-_DAY_NAMES = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
-
-
-_WEEKDAYS = {day[:size]: number for number, day in enumerate(_DAY_NAMES) for size in (2, 3, len(day))}
-"""Days of the week by their English names, from Sunday = 0."""
-
-
 _DAYS = pa.array(["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"])
-
-
 _MONTHS = pa.array(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"])
 
 
@@ -178,23 +169,7 @@ def _last_day(call: Call) -> Kernel:
     return run
 
 
-def _next_day_types(name: str, types: Types, literals: Literals) -> Signature:
-    count_arguments(name, types, 2)
-    args = (implicit(name, 0, types[0], DATE), implicit(name, 1, types[1], STRING))
-    native = isinstance(literals[1], str) and literals[1].strip().lower() in _WEEKDAYS
-    return Signature(name, args, DATE, native)
-
-
-@function("next_day", types=_next_day_types)
-def _next_day(call: Call) -> Kernel:
-    wanted = _WEEKDAYS[str(constant(call, 1)).strip().lower()]
-
-    def run(value: Value, _: Value) -> Value:
-        (array,) = arrays(value)
-        days = numbers(array).astype(np.int64)
-        return rebuilt(days + (wanted - weekday(days) - 1) % 7 + 1, DATE, nulls(array))
-
-    return run
+typed("next_day", types=takes((DATE, STRING), DATE))
 
 
 def floored(days: Numbers, unit: str) -> Numbers:

@@ -1,4 +1,4 @@
-"""Times as text by a pattern (`yyyy-MM-dd`), and text read by one."""
+"""Times written as text by a pattern (`yyyy-MM-dd`)."""
 
 from __future__ import annotations
 
@@ -10,38 +10,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.expressions.buffers import Numbers, nulls, numbers, numpy_true, rebuilt
+from headgate.expressions.buffers import Numbers, nulls, numbers, rebuilt
 from headgate.expressions.casts.cast import cast_signature
 from headgate.expressions.coercion import implicit
-from headgate.expressions.errors import EvaluationError, first_true
 from headgate.expressions.kernels import Kernel, Value, arrays, constant
 from headgate.expressions.registry import function
 from headgate.expressions.signature import Literals, Signature, Types, count_arguments
-from headgate.expressions.times.calendar import civil, days_from, valid_date
+from headgate.expressions.times.calendar import civil
 from headgate.expressions.times.dates import day_of_year, weekday
-from headgate.expressions.times.zones import DAY, SECOND, instant, wall_clock
+from headgate.expressions.times.zones import DAY, SECOND, wall_clock
 from headgate.graph.expressions import Call
 from headgate.graph.types import BIGINT, DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ
 
 _TOKEN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|([^A-Za-z'])", re.DOTALL)
-
-
-_FRACTIONS = frozenset("S" * size for size in range(1, 7))
-
-
-_READABLE = frozenset(("yyyy", "MM", "dd", "HH", "mm", "ss")) | _FRACTIONS
-
-
-_WRITABLE = _READABLE | frozenset(("yy", "y", "M", "MMM", "MMMM", "d", "H", "m", "s", "E", "EE", "EEE", "EEEE", "a"))
-
-
-_WRITABLE |= frozenset(("hh", "h", "D", "DDD", "Q"))
-
-
+_WRITABLE = frozenset(
+    (
+        *("yyyy", "yy", "y", "MMMM", "MMM", "MM", "M", "dd", "d", "DDD", "D", "Q", "EEEE", "EEE", "EE", "E"),
+        *("HH", "H", "hh", "h", "a", "mm", "m", "ss", "s"),
+        *("S" * size for size in range(1, 7)),
+    )
+)
 # What Java reserves in patterns.
 _RESERVED = frozenset("{}#[]")
-
-
 Token = tuple[str, str]
 """("field", letters) or ("text", what stands there)."""
 
@@ -77,29 +67,9 @@ def writable(pattern: object) -> bool:
     return bool(found) and all(kind == "text" or text in _WRITABLE for kind, text in found or ())
 
 
-def readable(pattern: object) -> bool:
-    """Whether a kernel can read times with it: full-width fields, each once, a date whole or not at all."""
-    found = tokens(pattern) if isinstance(pattern, str) else None
-    fields = [text for kind, text in found or () if kind == "field"]
-    if not fields or not all(f in _READABLE for f in fields):
-        return False
-    kinds = [f[0] for f in fields]
-    if len(set(kinds)) != len(kinds) or not {"y", "M", "d"} <= set(kinds):
-        return False
-    # Minutes without hours and the like have rules of their own.
-    order = [k for k in "HmsS" if k in kinds]
-    return order == list("HmsS"[: len(order)])
-
-
 _MONTHS = ["January", "February", "March", "April", "May", "June"]
-
-
 _MONTHS += ["July", "August", "September", "October", "November", "December"]
-
-
 _DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
-
-
 _DEFAULT = "yyyy-MM-dd HH:mm:ss"
 
 
@@ -192,67 +162,17 @@ def _from_unixtime(call: Call) -> Kernel:
     return run
 
 
-def _parse_fails(args: Types, result: pa.DataType, literals: Literals) -> bool:
-    return bool(args[0] == STRING)
-
-
 def _parsed_types(name: str, types: Types, literals: Literals) -> Signature:
-    """to_date and to_timestamp: casts without a pattern, and readings of text with one."""
+    """A cast without a pattern; with one, Catalyst reads text, and dates and times are cast whatever it says."""
     count_arguments(name, types, 1, 2)
     result = DATE if name == "to_date" else TIMESTAMP
     if len(types) == 1:
         return cast_signature(types[0], result)
     if types[0] in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
         return Signature(name, (result, STRING), result)
-    args = tuple(implicit(name, i, t, STRING) for i, t in enumerate(types))
-    return Signature(name, args, result, readable(literals[1]), zoned=result == TIMESTAMP)
+    return Signature(name, tuple(implicit(name, i, t, STRING) for i, t in enumerate(types)), result, native=False)
 
 
-@function("to_date", "to_timestamp", types=_parsed_types, fails=_parse_fails)
-def _parse(call: Call) -> Kernel:
-    if call.args[0].type != STRING:
-        return lambda value, *_: value
-    pattern = str(constant(call, 1))
-    fields = [text for kind, text in tokens(pattern) or () if kind == "field"]
-    regex = "".join(
-        re.escape(text) if kind == "text" else f"(?P<{text[0]}_>[0-9]{{{len(text)}}})"
-        for kind, text in tokens(pattern) or ()
-    )
-    names = [f"{text[0]}_" for text in fields]
-
-    def run(value: Value, _: Value) -> Value:
-        (array,) = arrays(value)
-        parts = pc.extract_regex(array, rf"\A{regex}\z")
-        read = {name[0]: _number(pc.struct_field(parts, name), name, fields) for name in names}
-        zero = np.zeros(len(array), np.int64)
-        year, month, day = read["y"], read["M"], read["d"]
-        hour, minute, second, micros = (read.get(k, zero) for k in "HmsS")
-        good = numpy_true(pc.is_valid(parts)) & valid_date(year, month, day)
-        good &= (hour < 24) & (minute < 60) & (second < 60)
-        bad = pa.array(~good & numpy_true(pc.is_valid(array)))
-        place = first_true(bad)
-        if place is not None:
-            raise _malformed(array[place].as_py(), call.type)
-        days = np.where(good, days_from(year, np.clip(month, 1, 12), day), 0)
-        if call.type == DATE:
-            return rebuilt(days, DATE, ~good)
-        clock = days * DAY + ((hour * 60 + minute) * 60 + second) * SECOND + micros
-        return instant(rebuilt(np.where(good, clock, 0), TIMESTAMP_NTZ, ~good), call.option)
-
-    return run
-
-
-def _number(text: pa.Array, name: str, fields: list[str]) -> Numbers:
-    values = numbers(pc.cast(pc.fill_null(text, "0"), BIGINT))
-    if name[0] == "S":
-        width = len(next(f for f in fields if f[0] == "S"))
-        return values * 10 ** (6 - width)
-    return values
-
-
-def _malformed(text: str, type_: pa.DataType) -> EvaluationError:
-    hint = "try_to_date" if type_ == DATE else "try_to_timestamp"
-    return EvaluationError(
-        "CANNOT_PARSE_TIMESTAMP",
-        f"Text '{text}' could not be parsed. Use `{hint}` to tolerate invalid input string and return NULL instead.",
-    )
+@function("to_date", "to_timestamp", types=_parsed_types)
+def _parsed(call: Call) -> Kernel:
+    return lambda value, *_: value

@@ -31,8 +31,6 @@ MICROSECONDS = {
 
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
-
-
 UNITS: Sequence[str] = (
     "microsecond",
     "millisecond",

@@ -14,11 +14,7 @@ from headgate.expressions.times.calendar import civil, days_from, leap
 from headgate.graph.types import TIMESTAMP, TIMESTAMP_NTZ
 
 SECOND = 1_000_000
-
-
 DAY = 86_400 * SECOND
-
-
 # Java's ZoneId.SHORT_IDS, those in use.
 _SHORT_ZONES = {
     "PST": "America/Los_Angeles",
@@ -69,11 +65,7 @@ def _repeats(micros: Numbers) -> Numbers | None:
 
 
 _CYCLE = np.arange(_LAST_YEAR - 28, _LAST_YEAR)
-
-
 _CYCLE_STARTS = days_from(_CYCLE, np.ones_like(_CYCLE), np.ones_like(_CYCLE))
-
-
 _AFTER = int(days_from(np.array([_LAST_YEAR]), np.array([1]), np.array([1]))[0]) * DAY
 
 
