@@ -37,7 +37,7 @@ def test_the_processor_is_highly_loaded_but_not_overloaded(workload: cqc.CqcWork
     rows = cqc.LOAD * 500 / cqc.RATE
     assert rows * 0.95 < result.busy < rows * 1.1
     assert result.busy < result.end
-    assert not result.waiting
+    assert not result.unprocessed
 
 
 def test_class_h_alone_has_only_its_own_queries() -> None:

@@ -50,7 +50,7 @@ def test_the_spec_may_change_while_it_runs() -> None:
 
     chosen.refresh = watched  # type: ignore[method-assign]
     result = simulation.run()
-    assert not result.waiting
+    assert not result.unprocessed
     before = shares[0]["chain"] / sum(shares[0].values())
     after = (taken["chain"] - shares[0]["chain"]) / (sum(taken.values()) - sum(shares[0].values()))
     assert after > before + 0.2

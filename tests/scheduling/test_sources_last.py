@@ -49,7 +49,7 @@ def test_nothing_is_lost_and_no_processor_idles() -> None:
     for policy in ("hr:sources=last", "cqc:inner=hr(sources=last)"):
         for processors in (1, 2):
             result = run(policy, processors)
-            assert not result.waiting
+            assert not result.unprocessed
             assert (result.latency("fast").count, result.latency("slow").count) == (300, 60)
         # One processor, no switch cost: the work ends when any policy that never idles ends it.
         assert abs(run(policy, 1).end - run("fifo", 1).end) < 1e-6

@@ -52,4 +52,4 @@ def test_a_policy_cuts_again_by_measured_statistics() -> None:
     result = simulation.run()
     assert len(simulation.scheduler.units) == 1
     assert len(result.changes) > 1
-    assert not result.waiting
+    assert not result.unprocessed

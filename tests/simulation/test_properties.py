@@ -30,7 +30,7 @@ def test_no_row_is_lost_duplicated_or_reordered_on_an_edge(case: Case, name: str
         case.topology, case.models, case.arrivals, name, tuples=tuples, processors=processors, observer=see
     )
     result = simulation.run()
-    assert not result.waiting
+    assert not result.unprocessed
     assert put.keys() == taken.keys()
     for edge, rows in put.items():
         assert [id(row) for row in rows] == [id(row) for row in taken[edge]]

@@ -36,5 +36,5 @@ def run(name: str) -> Sequence[Outcome]:
         near = get_close_matches(name, BENCHES, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"the benches are {', '.join(BENCHES)}"
         raise UnknownBench(f"no bench is called '{name}'; {hint}")
-    found = import_module(f"{__name__}.{name.replace('-', '_')}").run()
-    return [found] if isinstance(found, Outcome) else list(found)
+    outcomes = import_module(f"{__name__}.{name.replace('-', '_')}").run()
+    return [outcomes] if isinstance(outcomes, Outcome) else list(outcomes)

@@ -54,7 +54,7 @@ def _plain() -> float:
     try:
         write(folder, 0, rows(10, random, time.time()))
         frame = spark.readStream.schema(SCHEMA).parquet(folder).where("temperature > 35")
-        query = frame.writeStream.foreachBatch(lambda found, batch: found.toArrow() and None)
+        query = frame.writeStream.foreachBatch(lambda output, batch: output.toArrow() and None)
         running = query.option("checkpointLocation", f"{folder}/.checkpoint").start()
         times: list[float] = []
         for number in range(1, WARM + ROUNDS):

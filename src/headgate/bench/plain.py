@@ -35,14 +35,14 @@ class Latencies:
     def of(self, queries: Sequence[str]) -> tuple[float, float, int]:
         """Mean and 99th percentile (s) and number of the results of these queries; infinite if there are none."""
         with self._lock:
-            found = [values for query in queries for values in self._values.get(query, [])]
-        if not found:
+            ages = [values for query in queries for values in self._values.get(query, [])]
+        if not ages:
             return float("inf"), float("inf"), 0
-        whole = pa.chunked_array(found)
+        merged = pa.chunked_array(ages)
         return (
-            float(pa.compute.mean(whole).as_py()),
-            float(pa.compute.quantile(whole, 0.99)[0].as_py()),
-            len(whole),
+            float(pa.compute.mean(merged).as_py()),
+            float(pa.compute.quantile(merged, 0.99)[0].as_py()),
+            len(merged),
         )
 
 

@@ -107,7 +107,7 @@ def _processor_seconds(root: int, without: int) -> float:
 
 def _descendants(root: int, parents: dict[int, int]) -> Sequence[int]:
     """The process itself and all its descendants."""
-    found = [root]
-    for pid in found:
-        found += [child for child, parent in parents.items() if parent == pid]
-    return found
+    pids = [root]
+    for pid in pids:
+        pids += [child for child, parent in parents.items() if parent == pid]
+    return pids

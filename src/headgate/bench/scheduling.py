@@ -34,7 +34,7 @@ def run() -> list[Outcome]:
 def _grant() -> Outcome:
     """A grant with operators that do nothing: queues, accounting and decisions remain."""
     times = {name: [_idle_grant(name) * 1e6 for _ in range(ROUNDS)] for name in QUEUED}
-    cost = {name: min(found) for name, found in times.items()}
+    cost = {name: min(rounds) for name, rounds in times.items()}
     return Outcome(
         name="scheduling-grant",
         source="cost of a grant",
@@ -43,7 +43,7 @@ def _grant() -> Outcome:
         measured={
             "slowest_us": max(cost.values()),
             **{f"{name}_us": value for name, value in cost.items()},
-            **{f"{name}_median_us": median(found) for name, found in times.items()},
+            **{f"{name}_median_us": median(rounds) for name, rounds in times.items()},
         },
         rule=lambda goal, measured: measured["slowest_us"] < goal["slowest_us"],
         setup={

@@ -61,7 +61,7 @@ def run() -> list[Outcome]:
                 spark.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return [_outcome(name, found) for name, found in measured.items()]
+    return [_outcome(name, figures) for name, figures in measured.items()]
 
 
 def _outcome(name: str, measured: dict[str, Any]) -> Outcome:
@@ -122,7 +122,7 @@ def _throughput(spark: Any, side: str, select: str, folder: str) -> float:
     else:
         frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", "8").parquet(f"{folder}/s0")
         frame.withWatermark("ts", f"{DELAY} seconds").createOrReplaceTempView("s0")
-        writer = spark.sql(select).writeStream.foreachBatch(lambda found, batch: found.toArrow() and None)
+        writer = spark.sql(select).writeStream.foreachBatch(lambda output, batch: output.toArrow() and None)
         writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
     seconds = time.perf_counter() - began
     shutil.rmtree(checkpoint, ignore_errors=True)

@@ -83,7 +83,7 @@ def run() -> Outcome:
         claim="clocks and counters of every operator take less than 1% of the time of aggregates, joins and selections",
         paper={"largest_share": 0.01},
         measured={
-            "largest_share": max(found for name, found in share.items() if name.startswith("mixed")),
+            "largest_share": max(value for name, value in share.items() if name.startswith("mixed")),
             "share": share,
             "a call of an operator (µs)": {name: call * 1e6 for name, call in calls.items()},
             "measuring it (µs)": {cut: seconds * 1e6 for cut, seconds in extra.items()},
@@ -268,7 +268,7 @@ def _mixed() -> SharedGraph:
 
 def _events(turn: int) -> list[tuple[str, pa.RecordBatch]]:
     """A second of event time on each stream."""
-    found: list[tuple[str, pa.RecordBatch]] = []
+    batches: list[tuple[str, pa.RecordBatch]] = []
     for place, stream in enumerate("ab"):
         random = np.random.default_rng((turn, place))
         times = turn * 1_000_000 + np.sort(random.integers(0, 1_000_000, ROWS))
@@ -277,5 +277,5 @@ def _events(turn: int) -> list[tuple[str, pa.RecordBatch]]:
             pa.array(random.integers(0, ROWS, ROWS)),
             pa.array(random.random(ROWS)),
         ]
-        found.append((stream, pa.RecordBatch.from_arrays(columns, names=["ts", "k", "v"])))
-    return found
+        batches.append((stream, pa.RecordBatch.from_arrays(columns, names=["ts", "k", "v"])))
+    return batches

@@ -43,13 +43,13 @@ def demo(
     )
     console.print("Starting Spark …")
     spark = local_session("headgate-demo")
-    found: dict[str, dict[str, Any]] = {}
+    metrics: dict[str, dict[str, Any]] = {}
     try:
         for policy in ("rr", "cqc"):
-            found[policy] = _phase(console, spark, policy, seconds / 2, calm, peak)
+            metrics[policy] = _phase(console, spark, policy, seconds / 2, calm, peak)
     finally:
         spark.stop()
-    _compare(console, found)
+    _compare(console, metrics)
 
 
 def _phase(console: Any, spark: Any, policy: str, seconds: float, calm: float, peak: float) -> dict[str, Any]:
@@ -121,12 +121,12 @@ def _warm(forest: Forest, folder: str) -> None:
         pq.write_table(rows, f"{folder}/{name}/warm.parquet")
 
 
-def _compare(console: Any, found: dict[str, dict[str, Any]]) -> None:
+def _compare(console: Any, metrics_by_policy: dict[str, dict[str, Any]]) -> None:
     from rich.table import Table
 
     from headgate.cli.live_view import duration, size
 
-    before, after = found["rr"], found["cqc"]
+    before, after = metrics_by_policy["rr"], metrics_by_policy["cqc"]
     table = Table(title="Measured latency, from arrival to the result at the sink", title_justify="left")
     table.add_column("class")
     for policy in ("round robin", "CQC"):
@@ -146,7 +146,7 @@ def _compare(console: Any, found: dict[str, dict[str, Any]]) -> None:
             f"{ratio:.1f}×",
         )
     console.print(table)
-    for policy, metrics in found.items():
+    for policy, metrics in metrics_by_policy.items():
         failed = [name for name, query in metrics["queries"].items() if query["state"] == "failed"]
         memory = metrics.get("memory", {})
         console.print(

@@ -20,8 +20,8 @@ def console() -> Console:
     """A console on standard output, wide enough for tables if that is not a terminal."""
     from rich.console import Console
 
-    found = Console()
-    return found if found.is_terminal else Console(width=WIDTH)
+    terminal = Console()
+    return terminal if terminal.is_terminal else Console(width=WIDTH)
 
 
 def figure(value: Any) -> str:

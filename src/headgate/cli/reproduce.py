@@ -89,17 +89,17 @@ def _run_all(names: Sequence[str], seed: int, plots: Path | None, console: Conso
     """Runs the experiments in parallel, one process per core, with a progress bar."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("running", total=len(names))
         for finding in _findings(names, seed, plots):
-            found[finding.name] = finding
+            findings[finding.name] = finding
             progress.advance(task)
-            left = [name for name in names if name not in found]
+            left = [name for name in names if name not in findings]
             progress.update(task, description=f"running {', '.join(left[:2])}" if left else "done")
             progress.console.print(_line(finding), highlight=False)
-    return [found[name] for name in names]
+    return [findings[name] for name in names]
 
 
 def _findings(names: Sequence[str], seed: int, plots: Path | None) -> Iterator[Finding]:
@@ -150,7 +150,7 @@ def _flat(figures: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in figures.items():
         if isinstance(value, Mapping):
-            flat.update({f"{key}, {inner}": found for inner, found in _flat(value).items()})
+            flat.update({f"{key}, {inner}": figure_value for inner, figure_value in _flat(value).items()})
         else:
             flat[key] = value
     return flat

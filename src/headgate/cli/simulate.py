@@ -73,21 +73,21 @@ def simulate(
     check_writable(json_)
     figures = read_costs(_json(costs), str(costs)) if costs is not None else {}
     arrivals, flow = _arrivals(rates, trace, seconds)
-    found = scenario(_graph(script), arrivals, figures)
+    modelled = scenario(_graph(script), arrivals, figures)
     results: dict[str, SimulationResult] = {}
     for text in chosen:
         results[text] = simulation.simulate(
-            found.topology,
-            found.models,
+            modelled.topology,
+            modelled.models,
             arrivals,
             text,
             processors=threads,
             switch=switch,
-            bytes=found.bytes,
+            bytes=modelled.bytes,
             resolution=max(flow / 200, 1e-6),
             seed=seed,
         )
-    _show(found, results, flow, threads, known_costs=bool(figures))
+    _show(modelled, results, flow, threads, known_costs=bool(figures))
     if json_ is not None:
         write_json(json_, predictions(results, flow, threads))
         typer.echo(f"predictions written to {json_}")
@@ -104,16 +104,16 @@ def split_policies(text: str) -> list[str]:
     >>> split_policies("cqc:inner=hr,k=1ms,fifo")
     ['cqc:inner=hr,k=1ms', 'fifo']
     """
-    found: list[str] = []
+    policies: list[str] = []
     for part in re.split(r",(?![^(]*\))", text):
         name = part.strip()
-        if found and re.match(r"\w+\s*=", name):
-            found[-1] += f",{name}"
+        if policies and re.match(r"\w+\s*=", name):
+            policies[-1] += f",{name}"
         elif name:
-            found.append(name)
-    if not found:
+            policies.append(name)
+    if not policies:
         raise InputError("--policies: no policy given; write for example --policies cqc,fifo")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(policies))
 
 
 def parse_rates(text: str) -> dict[str, float]:
@@ -122,7 +122,7 @@ def parse_rates(text: str) -> dict[str, float]:
     >>> parse_rates("sensors=1500, trades=2e3")
     {'sensors': 1500.0, 'trades': 2000.0}
     """
-    found: dict[str, float] = {}
+    rates: dict[str, float] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         stream, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not stream:
@@ -133,10 +133,10 @@ def parse_rates(text: str) -> dict[str, float]:
             raise InputError(f"--rates: '{value}' of stream {stream} is not a number of rows per second") from None
         if not rate > 0 or math.isinf(rate):
             raise InputError(f"--rates: stream {stream} has rate {value}; give rows per second above zero")
-        if stream in found:
+        if stream in rates:
             raise InputError(f"--rates: stream {stream} is given twice")
-        found[stream] = rate
-    return found
+        rates[stream] = rate
+    return rates
 
 
 def _arrivals(rates: str, trace: Path | None, seconds: float | None) -> tuple[Mapping[str, Arrivals], float]:
@@ -210,10 +210,10 @@ def predictions(results: Mapping[str, SimulationResult], flow: float, threads: i
 
 
 def _show(
-    found: Scenario, results: Mapping[str, SimulationResult], flow: float, threads: int, *, known_costs: bool
+    modelled: Scenario, results: Mapping[str, SimulationResult], flow: float, threads: int, *, known_costs: bool
 ) -> None:
     console = output.console()
-    topology = found.topology
+    topology = modelled.topology
     counts = {"queries": topology.queries, "operators": topology.operators, "streams": topology.streams}
     parts = ", ".join(f"{word}: {len(things)}" for word, things in counts.items())
     costs = "given" if known_costs else "defaults of each kind (set them with --costs)"

@@ -72,5 +72,5 @@ def known(name: str) -> str:
 def run(name: str, seed: int = 1) -> Outcome:
     """Runs one experiment."""
     module, function = EXPERIMENTS[known(name)].function.split(":")
-    found: Outcome = getattr(import_module(f"{__name__}.{module}"), function)(seed)
-    return found
+    outcome: Outcome = getattr(import_module(f"{__name__}.{module}"), function)(seed)
+    return outcome

@@ -168,8 +168,8 @@ def _outcome(
 ) -> Outcome:
     runs = {name: [run(workload, name, s, tuples) for s in range(seed, seed + seeds)] for name in SCHEDULERS}
     latencies = {
-        (name, cls): _merged([result.latency(cls=cls) for result in found])
-        for name, found in runs.items()
+        (name, cls): _merged([result.latency(cls=cls) for result in results])
+        for name, results in runs.items()
         for cls in (("H",) if name == ALONE else workload.priorities)
     }
     longest = {cls: max(longest_gap(result, cls) for result in runs[CQC]) for cls in workload.priorities}

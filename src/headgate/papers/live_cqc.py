@@ -78,7 +78,7 @@ def _outcome(workload: cqc.CqcWorkload, source: str, seed: int) -> Outcome:
 
 def _pairs(runs: Mapping[tuple[str, float], LiveRun]) -> Figures:
     return {
-        f"{name}, load {load}, class {cls}": [found.mean * 1000, run.predicted[cls].mean * 1000]
+        f"{name}, load {load}, class {cls}": [live.mean * 1000, run.predicted[cls].mean * 1000]
         for (name, load), run in runs.items()
-        for cls, found in run.latency.items()
+        for cls, live in run.latency.items()
     }

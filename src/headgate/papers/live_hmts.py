@@ -54,7 +54,7 @@ def modes(seed: int) -> Outcome:
             "policies": POLICIES,
             "rounds": ROUNDS,
         },
-        series=[Series(name, [float(e) for e in ELEMENTS], found) for name, found in times.items()],
+        series=[Series(name, [float(e) for e in ELEMENTS], seconds_by_size) for name, seconds_by_size in times.items()],
         axes=("elements", "time (s)"),
     )
 
@@ -89,18 +89,18 @@ def scale(seed: int) -> Outcome:
             "queries": list(QUERIES),
             "threads under OTS": "one per operator, five per query",
         },
-        series=[Series(name, [float(q) for q in QUERIES], found) for name, found in times.items()],
+        series=[Series(name, [float(q) for q in QUERIES], seconds_by_size) for name, seconds_by_size in times.items()],
         axes=("queries", "time (s)"),
     )
 
 
 def _best(names: Sequence[str], queries: int, batches: Sequence[pa.RecordBatch], rounds: int) -> dict[str, float]:
     """The best time of each policy, measured in turn: other processes may use the processors at any time."""
-    found = dict.fromkeys(names, inf)
+    best = dict.fromkeys(names, inf)
     for _ in range(rounds):
         for name in names:
-            found[name] = min(found[name], _run(queries, batches, POLICIES[name]))
-    return found
+            best[name] = min(best[name], _run(queries, batches, POLICIES[name]))
+    return best
 
 
 def _mean_ratio(one: Sequence[float], other: Sequence[float]) -> float:

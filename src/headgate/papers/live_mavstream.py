@@ -90,14 +90,14 @@ def _outcome(
     runs: dict[str, list[LiveRun]],
     places: Sequence[float],
 ) -> Outcome:
-    found = {policy: [measure(run) for run in each] for policy, each in runs.items()}
+    pairs = {policy: [measure(run) for run in each] for policy, each in runs.items()}
     off = "prediction off by at most"
     first = f"{best} lowest on average"
-    means = {policy: sum(m for m, _ in each) for policy, each in found.items()}
+    means = {policy: sum(m for m, _ in each) for policy, each in pairs.items()}
     expected: dict[str, object] = {off: WITHIN}
     measured: dict[str, object] = {
-        off: max(abs(p / m - 1) for each in found.values() for m, p in each),
-        f"{what}: measured, foretold": {policy: [list(pair) for pair in each] for policy, each in found.items()},
+        off: max(abs(p / m - 1) for each in pairs.values() for m, p in each),
+        f"{what}: measured, foretold": {policy: [list(pair) for pair in each] for policy, each in pairs.items()},
         "time taken over the time of the models": {policy: [run.cost for run in each] for policy, each in runs.items()},
     }
     if best is not None:
@@ -123,25 +123,25 @@ def _outcome(
             "policies": POLICIES,
             **live_network.SETUP,
         },
-        series=_series(places, found),
+        series=_series(places, pairs),
         axes=(
             "data rate (tuples/s on each stream, before scaling)"
             if len(places) > 1
-            else ", ".join(f"{number} {policy}" for number, policy in enumerate(found, 1)),
+            else ", ".join(f"{number} {policy}" for number, policy in enumerate(pairs, 1)),
             what,
         ),
     )
 
 
-def _series(places: Sequence[float], found: Mapping[str, Sequence[tuple[float, float]]]) -> list[Series]:
+def _series(places: Sequence[float], pairs: Mapping[str, Sequence[tuple[float, float]]]) -> list[Series]:
     """LiveRun and predicted values, over the rates, or over the policies if there is only one arrival process."""
     sides = list(enumerate(("measured", "predicted")))
     if len(places) == 1:
-        numbers = [float(number) for number in range(1, len(found) + 1)]
-        return [Series(label, numbers, [each[0][side] for each in found.values()]) for side, label in sides]
+        numbers = [float(number) for number in range(1, len(pairs) + 1)]
+        return [Series(label, numbers, [each[0][side] for each in pairs.values()]) for side, label in sides]
     return [
         Series(f"{policy}, {label}", list(places), [pair[side] for pair in each])
-        for policy, each in found.items()
+        for policy, each in pairs.items()
         for side, label in sides
     ]
 

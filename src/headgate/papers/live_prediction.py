@@ -220,15 +220,15 @@ class _Meter:
         self._latency = {n: (box.latency.rows, box.latency.total) for n, box in network.outboxes.items()}
 
     def costs(self) -> Costs:
-        found: dict[str, tuple[Sequence[float], float]] = {}
+        operators: dict[str, tuple[Sequence[float], float]] = {}
         for operator in self._network.metrics()["operators"]:
             rows_in, rows_out = self._before[operator["name"]]
             taken, made = operator["rows_in"] - rows_in, operator["rows_out"] - rows_out
             batches = self._record.batches[operator["key"]]
             # In the simulator all batches of an operator are the same fraction of a full batch.
             whole = ROWS * len(batches) / taken
-            found[operator["name"]] = ([seconds * whole for seconds in batches], made / taken)
-        return Costs(found, self._pushes, self.outside / self.grants)
+            operators[operator["name"]] = ([seconds * whole for seconds in batches], made / taken)
+        return Costs(operators, self._pushes, self.outside / self.grants)
 
     def latency(self) -> dict[str, float]:
         """Mean latency by class of the results since the start."""
@@ -398,5 +398,5 @@ def _simulated(
             models[name] = OperatorModel(cost, share)
     recorded = {name: RecordedArrivals(times) for name, times in arrivals.items()}
     result = simulate(topology, models, recorded, policy, tuples="fractional")
-    found: dict[str, LatencyDistribution] = {cls.name: result.latency(cls=cls.name) for cls in topology.classes}
-    return {cls: latency.mean for cls, latency in found.items()}
+    latencies: dict[str, LatencyDistribution] = {cls.name: result.latency(cls=cls.name) for cls in topology.classes}
+    return {cls: latency.mean for cls, latency in latencies.items()}

@@ -111,48 +111,48 @@ def _setup(seed: int, seeds: int, window: int, windows: int, **more: Any) -> Fig
 
 def latency(seed: int, seeds: int = SEEDS, rates: Sequence[int] = RATES) -> Outcome:
     """Fig. 6.1: average tuple latency by data rate."""
-    found = _by_rate(0, rates, seed, seeds)
-    others = np.min([found[p] for p in POLICIES if p != PATH], axis=0)
+    latencies = _by_rate(0, rates, seed, seeds)
+    others = np.min([latencies[p] for p in POLICIES if p != PATH], axis=0)
     return Outcome(
         name="mavstream-latency",
         source="003 §6.2, Fig. 6.1",
         claim="path capacity has the lowest tuple latency at every rate, on average at least 10% below segment",
         paper={"path capacity lowest at every rate": True, "path capacity below segment, mean": 0.13},
         measured={
-            "path capacity lowest at every rate": bool((found[PATH] < others).all()),
-            "path capacity below segment, mean": float(np.mean(1 - found[PATH] / found[SEGMENT])),
+            "path capacity lowest at every rate": bool((latencies[PATH] < others).all()),
+            "path capacity below segment, mean": float(np.mean(1 - latencies[PATH] / latencies[SEGMENT])),
         },
         rule=lambda paper, ours: (
             ours["path capacity lowest at every rate"] and ours["path capacity below segment, mean"] >= 0.10
         ),
         setup=_setup(seed, seeds, 1000, 5, **{"rates (tuples/s a stream)": list(rates)}),
-        series=[Series(policy, list(rates), found[policy].tolist()) for policy in POLICIES],
+        series=[Series(policy, list(rates), latencies[policy].tolist()) for policy in POLICIES],
         axes=("data rate (tuples/s on each stream)", "average tuple latency (s)"),
     )
 
 
 def memory(seed: int, seeds: int = SEEDS, rates: Sequence[int] = RATES) -> Outcome:
     """Fig. 6.2: maximum memory by data rate."""
-    found = _by_rate(1, rates, seed, seeds)
-    others = np.min([found[p] for p in POLICIES if p != SEGMENT], axis=0)
-    between = (found[SIMPLIFIED] >= found[SEGMENT] * (1 - TIE)) & (found[SIMPLIFIED] <= found[PATH] * (1 + TIE))
+    peaks = _by_rate(1, rates, seed, seeds)
+    others = np.min([peaks[p] for p in POLICIES if p != SEGMENT], axis=0)
+    between = (peaks[SIMPLIFIED] >= peaks[SEGMENT] * (1 - TIE)) & (peaks[SIMPLIFIED] <= peaks[PATH] * (1 + TIE))
     lowest, middle = "segment lowest at every rate", "simplified between segment and path capacity at every rate"
     order = "means differ: segment < simplified < path capacity"
-    means = {policy: float(found[policy].mean()) for policy in POLICIES}
+    means = {policy: float(peaks[policy].mean()) for policy in POLICIES}
     return Outcome(
         name="mavstream-memory",
         source="003 §6.3, Fig. 6.2",
         claim="segment has the lowest peak memory, simplified segment lies between it and path capacity",
         paper={lowest: True, middle: True, order: True},
         measured={
-            lowest: bool((found[SEGMENT] <= others * (1 + TIE)).all()),
+            lowest: bool((peaks[SEGMENT] <= others * (1 + TIE)).all()),
             middle: bool(between.all()),
             order: means[SEGMENT] * (1 + TIE) < means[SIMPLIFIED] < means[PATH] * (1 - TIE),
             "mean of the peaks (kB)": {policy: mean / 1000 for policy, mean in means.items()},
         },
         rule=same,
         setup=_setup(seed, seeds, 1000, 5, **{"rates (tuples/s a stream)": list(rates), "equal within": TIE}),
-        series=[Series(policy, list(rates), (found[policy] / 1000).tolist()) for policy in POLICIES],
+        series=[Series(policy, list(rates), (peaks[policy] / 1000).tolist()) for policy in POLICIES],
         axes=("data rate (tuples/s on each stream)", "peak memory of the queues (kB)"),
     )
 
@@ -167,7 +167,7 @@ DEVIATIONS: Mapping[int, Mapping[str, float]] = {
 def throughput(seed: int, seeds: int = SEEDS) -> Outcome:
     """Figs. 6.3–6.6: variation of the output rate."""
     rates = list(DEVIATIONS)
-    found = _by_rate(2, rates, seed, seeds)
+    deviations = _by_rate(2, rates, seed, seeds)
 
     def rising(paper: Figures, ours: Figures) -> bool:
         return all(list(row.values()) == sorted(set(row.values())) for row in ours.values())
@@ -180,7 +180,7 @@ def throughput(seed: int, seeds: int = SEEDS) -> Outcome:
         source="003 §6.4, Figs. 6.3–6.6",
         claim="standard deviation of results per second: path capacity < simplified < segment < round robin",
         paper={f"{rate} tuples/s": dict(row) for rate, row in DEVIATIONS.items()},
-        measured={f"{rate} tuples/s": {p: float(found[p][i]) for p in POLICIES} for i, rate in enumerate(rates)},
+        measured={f"{rate} tuples/s": {p: float(deviations[p][i]) for p in POLICIES} for i, rate in enumerate(rates)},
         rule=rising,
         setup=_setup(seed, seeds, 1000, 5, **{"rates (tuples/s a stream)": rates}),
         series=[

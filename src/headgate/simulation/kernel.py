@@ -291,7 +291,7 @@ class Simulation:
             idle=self._idle,
             decisions=self.scheduler.decisions,
             processed=dict(zip(self.topology.operators, processed, strict=True)),
-            waiting={e: rows for e, rows in enumerate(self.view.queues.rows) if rows},
+            unprocessed={e: rows for e, rows in enumerate(self.view.queues.rows) if rows},
             outputs=self._execution.outputs,
             accepted={name: np.frombuffer(times) for name, times in self._accepted.items()},
             levels=self._levels,

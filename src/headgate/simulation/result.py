@@ -50,8 +50,8 @@ class LatencyDistribution:
 class SimulationResult:
     """All measurements of one run. Times are virtual seconds.
 
-    `processed`: rows by operator; `waiting`: rows left in the queues, by edge; `accepted`: times at which the rows of
-    a stream were taken; `changes`: (time, policy) at each change of the units.
+    `processed`: rows by operator; `unprocessed`: rows left in the queues, by edge; `accepted`: times at which
+    the rows of a stream were taken; `changes`: (time, policy) at each change of the units.
     """
 
     topology: Topology
@@ -60,7 +60,7 @@ class SimulationResult:
     idle: float
     decisions: int
     processed: Mapping[str, float]
-    waiting: Mapping[int, float]
+    unprocessed: Mapping[int, float]
     outputs: Sequence[QueryOutput]
     accepted: Mapping[str, Floats]
     levels: Levels

@@ -40,12 +40,12 @@ TABLES: Mapping[str, Mapping[float, Cells]] = {
 
 def example(seed: int) -> Outcome:
     """Both tables. Deterministic: the seed has no effect."""
-    found = {name: _run(f"{name.lower()}:rows=1") for name in TABLES}
+    events = {name: _run(f"{name.lower()}:rows=1") for name in TABLES}
     moments = [step * FINEST for step in range(int(4 / FINEST) + 1)]
     series = [
         Series(name, moments, [float(at(table, t)[place] or 0) for t in moments], panel)
         for place, panel in ((3, "tuples in all queues"), (4, "tuples delivered"))
-        for name, table in found.items()
+        for name, table in events.items()
     ]
     return Outcome(
         name="amos-example",
@@ -53,7 +53,7 @@ def example(seed: int) -> Outcome:
         claim="Queues and output of three filters under FIFO and MTIQ equal those of the tables",
         paper={f"{name}, t = {t:g}": list(row) for name, table in TABLES.items() for t, row in table.items()},
         measured={
-            f"{name}, t = {t:g}": at(found[name], t) for name, table in TABLES.items() for t, row in table.items()
+            f"{name}, t = {t:g}": at(events[name], t) for name, table in TABLES.items() for t, row in table.items()
         },
         rule=equal_where_readable,
         setup={
@@ -72,9 +72,9 @@ def example(seed: int) -> Outcome:
 def equal_where_readable(paper: Figures, measured: Figures) -> bool:
     """Whether every legible cell is equal within 1e-9."""
     return all(
-        expected is None or abs(expected - found) < 1e-9
+        expected is None or abs(expected - actual) < 1e-9
         for row, cells in paper.items()
-        for expected, found in zip(cells, measured[row], strict=True)
+        for expected, actual in zip(cells, measured[row], strict=True)
     )
 
 

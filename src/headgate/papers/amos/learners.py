@@ -43,12 +43,12 @@ def learners(seed: int, seeds: int = SEEDS, seconds: float = SECONDS) -> Outcome
     numbers = range(seed, seed + seeds)
     scored = {name: _scores(plan, weights, numbers, seconds) for name, (plan, weights) in SPECS.items()}
     gains = {
-        learner: {spec: _gain(found[learner] - found[WHEEL]) for spec, found in scored.items()}
+        learner: {spec: _gain(by_name[learner] - by_name[WHEEL]) for spec, by_name in scored.items()}
         for learner in LEARNERS
         if learner != WHEEL
     }
     overall = {
-        learner: _gain(np.mean([found[learner] - found[WHEEL] for found in scored.values()], axis=0))
+        learner: _gain(np.mean([by_name[learner] - by_name[WHEEL] for by_name in scored.values()], axis=0))
         for learner in gains
     }
     places = list(range(1, len(SPECS) + 1))
@@ -58,7 +58,7 @@ def learners(seed: int, seeds: int = SEEDS, seconds: float = SECONDS) -> Outcome
         claim="Our learner scores better than the roulette wheel on average and is worse on no spec",
         paper={},
         measured={
-            "score": {spec: {name: float(v.mean()) for name, v in found.items()} for spec, found in scored.items()},
+            "score": {spec: {name: float(v.mean()) for name, v in by_name.items()} for spec, by_name in scored.items()},
             "better than the wheel by": {
                 learner: {
                     **{spec: gain.mean for spec, gain in of.items()},
@@ -85,7 +85,7 @@ def learners(seed: int, seeds: int = SEEDS, seconds: float = SECONDS) -> Outcome
             "noise": f"{NOISE:g} standard errors of the paired difference",
         },
         series=[
-            Series(name, places, [float(found[name].mean()) for found in scored.values()])
+            Series(name, places, [float(by_name[name].mean()) for by_name in scored.values()])
             for name in (*LEARNERS, *SINGLE)
         ],
         axes=(f"spec: {', '.join(f'{n} {name}' for n, name in enumerate(SPECS, 1))}", "score (higher is better)"),

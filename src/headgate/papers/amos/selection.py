@@ -143,13 +143,13 @@ Runs = Mapping[str, Sequence[AmosRun]]
 
 def _runs(plan: int, weights: Mapping[str, float], seed: int, seeds: int, seconds: float) -> Runs:
     """Every single algorithm, and AMoS with each learner, on the same tuples."""
-    found: dict[str, list[AmosRun]] = {label: [] for label in (*SINGLE, *LEARNERS)}
+    runs: dict[str, list[AmosRun]] = {label: [] for label in (*SINGLE, *LEARNERS)}
     for number in range(seed, seed + seeds):
         for label, policy in SINGLE.items():
-            found[label].append(run(plan, policy, number, seconds))
+            runs[label].append(run(plan, policy, number, seconds))
         for label, learner in LEARNERS.items():
-            found[label].append(run(plan, amos(learner, weights, number), number, seconds))
-    return found
+            runs[label].append(run(plan, amos(learner, weights, number), number, seconds))
+    return runs
 
 
 def _averages(runs: Runs) -> dict[str, dict[str, float]]:

@@ -17,16 +17,16 @@ POLICIES = {"greedy": "tuple-greedy", "MSS": "mss"}
 
 def example(seed: int) -> Outcome:
     """Total output latency under both algorithms. Deterministic: the seed has no effect."""
-    found = {label: _run(policy) for label, policy in POLICIES.items()}
+    results = {label: _run(policy) for label, policy in POLICIES.items()}
     return Outcome(
         name="chart-example",
         source="001 §5",
         claim="Queues (10, 1) and (9): total latency 48 under greedy, 41 under MSS",
         paper={"greedy": 48.0, "MSS": 41.0},
-        measured={label: result.latency().total for label, result in found.items()},
+        measured={label: result.latency().total for label, result in results.items()},
         rule=lambda paper, measured: all(abs(measured[key] - paper[key]) < 1e-9 for key in paper),
         setup={"seed": seed, "queues": QUEUES, "policies": POLICIES, "selectivity": 1.0},
-        series=[_completion_chart(label, result) for label, result in found.items()],
+        series=[_completion_chart(label, result) for label, result in results.items()],
         axes=("time (units)", "tuples not yet delivered (output completion chart)"),
     )
 

@@ -24,8 +24,8 @@ Grid = Mapping[str, Floats]
 def latency(seed: int, seeds: int = SEEDS, shares: Sequence[int] = SHARES) -> Outcome:
     """Fig. 12: two operators with 300 queued tuples each; A is fast but has slow outliers."""
     policies = {"MSS": "mss", "component": "chart-latency", "greedy": "tuple-greedy", **_round_robins()}
-    found = _sweep(policies, seed, seeds, shares, _latency_of)
-    excess = _excess(found, "MSS")
+    means = _sweep(policies, seed, seeds, shares, _latency_of)
+    excess = _excess(means, "MSS")
     return Outcome(
         name="chart-latency",
         source="001 Fig. 12",
@@ -41,9 +41,9 @@ def latency(seed: int, seeds: int = SEEDS, shares: Sequence[int] = SHARES) -> Ou
             "component above MSS, most (%)": float(excess["component"].max()),
             "component above MSS, outliers under 6% (%)": _under(excess["component"], shares, 6),
             "greedy above MSS, most (%)": float(excess["greedy"].max()),
-            "greedy rises most with outliers": _rises_most(found, "greedy"),
+            "greedy rises most with outliers": _rises_most(means, "greedy"),
             "round robin is above component everywhere": all(
-                bool((found[name] > found["component"]).all()) for name in _round_robins()
+                bool((means[name] > means["component"]).all()) for name in _round_robins()
             ),
         },
         rule=_latency_rule,
@@ -52,7 +52,7 @@ def latency(seed: int, seeds: int = SEEDS, shares: Sequence[int] = SHARES) -> Ou
             "cost of A (ms)": "N(1, 0.2²); outliers N(6, 1²)",
             "cost of B (ms)": "N(5, 1²)",
         },
-        series=[Series(name, list(shares), [float(v) for v in values]) for name, values in found.items()],
+        series=[Series(name, list(shares), [float(v) for v in values]) for name, values in means.items()],
         axes=("outliers among the tuples of A (%)", f"average latency of an output tuple (ms), mean of {seeds} seeds"),
     )
 
@@ -65,8 +65,8 @@ def memory(seed: int, seeds: int = SEEDS, shares: Sequence[int] = SHARES) -> Out
         "greedy": "tuple-greedy:of=memory",
         **_round_robins(),
     }
-    found = _sweep(policies, seed, seeds, shares, _memory_of)
-    excess = _excess(found, "tuple-based")
+    means = _sweep(policies, seed, seeds, shares, _memory_of)
+    excess = _excess(means, "tuple-based")
     return Outcome(
         name="chart-memory",
         source="001 Fig. 13",
@@ -80,9 +80,9 @@ def memory(seed: int, seeds: int = SEEDS, shares: Sequence[int] = SHARES) -> Out
         measured={
             "Chain above tuple-based, most (%)": float(np.abs(excess["Chain"]).max()),
             "greedy is above Chain where there are outliers": all(
-                bool(g > c) for g, c, share in zip(found["greedy"], found["Chain"], shares, strict=True) if share
+                bool(g > c) for g, c, share in zip(means["greedy"], means["Chain"], shares, strict=True) if share
             ),
-            "greedy rises most with outliers": _rises_most(found, "greedy"),
+            "greedy rises most with outliers": _rises_most(means, "greedy"),
         },
         rule=_memory_rule,
         setup={
@@ -91,7 +91,7 @@ def memory(seed: int, seeds: int = SEEDS, shares: Sequence[int] = SHARES) -> Out
             "cost of O2 (ms)": "N(5, 1²)",
             "size of a tuple": "1 before O1, 0.5 after; sampled every ms, summed until the end",
         },
-        series=[Series(name, list(shares), [float(v) for v in values]) for name, values in found.items()],
+        series=[Series(name, list(shares), [float(v) for v in values]) for name, values in means.items()],
         axes=("outliers among the tuples of O1 (%)", f"total buffer size over time (size·ms), mean of {seeds} seeds"),
     )
 
@@ -185,16 +185,16 @@ def with_outliers(random: np.random.Generator, share: int, mean: float) -> list[
     return costs
 
 
-def _excess(found: Grid, reference: str) -> Grid:
+def _excess(means: Grid, reference: str) -> Grid:
     """How far each is above the reference, in percent."""
-    return {name: (values / found[reference] - 1) * 100 for name, values in found.items()}
+    return {name: (values / means[reference] - 1) * 100 for name, values in means.items()}
 
 
 def _under(values: Floats, shares: Sequence[int], limit: int) -> float:
     return max((float(v) for v, share in zip(values, shares, strict=True) if share < limit), default=0.0)
 
 
-def _rises_most(found: Grid, name: str) -> bool:
+def _rises_most(means: Grid, name: str) -> bool:
     """Whether the measure of this policy grows most from no outliers to the largest share."""
-    rise = {label: float(values[-1] - values[0]) for label, values in found.items()}
+    rise = {label: float(values[-1] - values[0]) for label, values in means.items()}
     return rise[name] == max(rise.values())

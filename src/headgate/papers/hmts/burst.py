@@ -105,7 +105,7 @@ def burst(seed: int, draws: int = 5, phases: Sequence[tuple[float, float]] = PHA
         {policy: run(policy, extras[IMPLIED], seed + n, drawn=True, phases=phases) for policy in POLICIES}
         for n in range(draws)
     ]
-    measured["elements drawn at random, mean of seeds"] = _averaged([_figures(found) for found in randomly])
+    measured["elements drawn at random, mean of seeds"] = _averaged([_figures(results) for results in randomly])
     return Outcome(
         name="hmts-burst",
         source="000 §6.6, Figs. 9, 10",
@@ -146,25 +146,25 @@ def _rule(paper: Figures, measured: Figures) -> bool:
     return all(measured[IMPLIED][key] for key, expected in paper[IMPLIED].items() if expected is True)
 
 
-def _figures(found: Mapping[str, SimulationResult]) -> dict[str, object]:
-    ends = {policy: result.end for policy, result in found.items()}
-    source = float(found[HMTS].accepted["source"][-1])
-    results = {policy: result.results()[0] for policy, result in found.items()}
+def _figures(runs: Mapping[str, SimulationResult]) -> dict[str, object]:
+    ends = {policy: result.end for policy, result in runs.items()}
+    source = float(runs[HMTS].accepted["source"][-1])
+    results = {policy: result.results()[0] for policy, result in runs.items()}
     return {
         "HMTS ends within 2 s of the source's end": bool(ends[HMTS] - source <= 2.0),
         "HMTS ends before FIFO and Chain": bool(ends[HMTS] < min(ends[FIFO], ends[CHAIN])),
         "results earlier under HMTS": all(_earlier(results[HMTS], results[other]) for other in (FIFO, CHAIN)),
-        "memory no higher than Chain's at any time": _no_higher(_rows(found[HMTS]), _rows(found[CHAIN])),
+        "memory no higher than Chain's at any time": _no_higher(_rows(runs[HMTS]), _rows(runs[CHAIN])),
         **{f"{policy} ends (s)": end for policy, end in ends.items()},
         "HMTS ends after the source (s)": ends[HMTS] - source,
         **{f"{policy}, mean time of a result (s)": float(times.mean()) for policy, times in results.items()},
-        **{f"{policy}, memory over time (elements·s)": result.row_seconds for policy, result in found.items()},
+        **{f"{policy}, memory over time (elements·s)": result.row_seconds for policy, result in runs.items()},
     }
 
 
 def _averaged(figures: Sequence[Mapping[str, object]]) -> dict[str, float]:
     """Means over the seeds; for a condition, the share of the seeds where it is true."""
-    return {key: float(np.mean([float(found[key]) for found in figures])) for key in figures[0]}  # type: ignore[arg-type]
+    return {key: float(np.mean([float(one[key]) for one in figures])) for key in figures[0]}  # type: ignore[arg-type]
 
 
 def _earlier(ours: Floats, theirs: Floats) -> bool:

@@ -62,10 +62,10 @@ def decoupling(seed: int, elements: int = ELEMENTS) -> Outcome:
             rates[name, how] = np.mean([result.input_rate(s, EVERY) for s in TOPOLOGY.streams], axis=0)
     measured = {
         f"{name} {how}": {
-            "falls after (s)": falls_after(found, EVERY, RATE),
-            "input rate at the end (elements/s)": float(found[-2:].mean()),
+            "falls after (s)": falls_after(curve, EVERY, RATE),
+            "input rate at the end (elements/s)": float(curve[-2:].mean()),
         }
-        for (name, how), found in rates.items()
+        for (name, how), curve in rates.items()
     }
     return Outcome(
         name="hmts-decoupling",
@@ -111,5 +111,5 @@ def _series(rates: Mapping[tuple[str, str], Floats]) -> list[Series]:
     curves = {f"{name}, {DIRECT}": rates[name, DIRECT] for name in (HASH, NESTED)}
     curves[f"both joins, {QUEUED}"] = np.mean([rates[name, QUEUED] for name in (HASH, NESTED)], axis=0)
     return [
-        Series(label, [(n + 0.5) * EVERY for n in range(len(found))], found.tolist()) for label, found in curves.items()
+        Series(label, [(n + 0.5) * EVERY for n in range(len(curve))], curve.tolist()) for label, curve in curves.items()
     ]

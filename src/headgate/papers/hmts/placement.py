@@ -65,10 +65,12 @@ def placement(seed: int, seeds: int = SEEDS, sizes: Sequence[int] = SIZES) -> Ou
     for size in sizes:
         graphs = [random_graph(size, Random(f"{seed + n}/{size}")) for n in range(seeds)]
         for name, place in ALGORITHMS.items():
-            found = [capacity for view in graphs for capacity in capacities(view.topology, place(view), loads(view))]
-            below[name].append(_mean([c for c in found if c < 0]) * 1e3)
-            above[name].append(_mean([c for c in found if c >= 0]) * 1e3)
-            negative[name].append(100 * sum(c < 0 for c in found) / len(found))
+            all_capacities = [
+                capacity for view in graphs for capacity in capacities(view.topology, place(view), loads(view))
+            ]
+            below[name].append(_mean([c for c in all_capacities if c < 0]) * 1e3)
+            above[name].append(_mean([c for c in all_capacities if c >= 0]) * 1e3)
+            negative[name].append(100 * sum(c < 0 for c in all_capacities) / len(all_capacities))
     best = [max(ALGORITHMS, key=lambda name: below[name][place]) for place in range(len(sizes))]
     return Outcome(
         name="hmts-placement",
