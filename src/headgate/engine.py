@@ -313,8 +313,7 @@ class Engine:
         if any(sink.format == MemorySink.name for sink in query.sinks):
             self._publisher.open(query)
         else:
-            kept = Sink(MemorySink.name, {"rows": str(self._kept)})
-            self._publisher.open(query, (kept,))
+            self._publisher.open(query, (Sink(MemorySink.name),))
 
     def _open_sink(self, query: Query, sink: Sink, run: str) -> Writer:
         """Opens a sink; the rows in memory outlive a stop and a start."""
@@ -322,7 +321,7 @@ class Engine:
             return open_sink(self.spark, query, sink, run)
         known = self._memory.get(query.name)
         if known is None or known[0] != query:
-            writer = MemorySink().open(self.spark, query, sink.options, run)
+            writer = MemorySink().open(self.spark, query, {"rows": str(self._kept), **sink.options}, run)
             known = self._memory[query.name] = (query, writer)
         known[1].follow(run)
         return known[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from headgate.spark.plan import Plan
 from headgate.spark.publisher import Publisher
 from headgate.spark.required_columns import required_columns
 from headgate.sql import Catalog
+from tests.spark.crashing_files import Crash, CrashingFiles
 from tests.spark.inline import Frame, Spark, forget_networks, packed
 
 SCRIPT = """
@@ -32,79 +33,6 @@ SELECT window(ts, '4 seconds', '2 seconds') AS w, k, sum(v) AS total, count(*) A
 FROM s GROUP BY window(ts, '4 seconds', '2 seconds'), k;
 """
 BATCHES = 4
-
-
-class Crash(BaseException):
-    """The process dies here. Not an Exception: nothing may catch it and go on."""
-
-
-class Handler(fs.FileSystemHandler):
-    """Passes everything to the local file system and dies at the operation of a given number:
-    before it, after it, or with a half-written file."""
-
-    def __init__(self, at: int | None, how: str) -> None:
-        self._inner = fs.LocalFileSystem()
-        self._at = at
-        self._how = how
-        self.count = 0
-
-    def _step(self, operation: Callable[[], None]) -> None:
-        self.count += 1
-        if self.count == self._at and self._how != "after":
-            raise Crash
-        operation()
-        if self.count == self._at:
-            raise Crash
-
-    def get_type_name(self) -> str:
-        return "local"
-
-    def normalize_path(self, path: str) -> str:
-        return str(self._inner.normalize_path(path))
-
-    def get_file_info(self, paths: list[str]) -> Any:
-        return self._inner.get_file_info(paths)
-
-    def get_file_info_selector(self, selector: fs.FileSelector) -> Any:
-        return self._inner.get_file_info(selector)
-
-    def create_dir(self, path: str, recursive: bool) -> None:
-        self._inner.create_dir(path, recursive=recursive)
-
-    def delete_dir(self, path: str) -> None:
-        self._inner.delete_dir(path)
-
-    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
-        self._inner.delete_dir_contents(path, missing_dir_ok=missing_dir_ok)
-
-    def delete_root_dir_contents(self) -> None:
-        raise AssertionError("never")
-
-    def delete_file(self, path: str) -> None:
-        self._step(lambda: self._inner.delete_file(path))
-
-    def move(self, src: str, dest: str) -> None:
-        self._step(lambda: self._inner.move(src, dest))
-
-    def copy_file(self, src: str, dest: str) -> None:
-        self._inner.copy_file(src, dest)
-
-    def open_input_stream(self, path: str) -> Any:
-        return self._inner.open_input_stream(path)
-
-    def open_input_file(self, path: str) -> Any:
-        return self._inner.open_input_file(path)
-
-    def open_output_stream(self, path: str, metadata: Any) -> Any:
-        self.count += 1
-        if self.count == self._at:
-            if self._how == "torn":
-                Path(path).write_bytes(b"half")
-            raise Crash
-        return self._inner.open_output_stream(path)
-
-    def open_append_stream(self, path: str, metadata: Any) -> Any:
-        raise AssertionError("never")
 
 
 def _batch(number: int) -> pa.Table:
@@ -120,9 +48,9 @@ def _batch(number: int) -> pa.Table:
 
 
 @pytest.fixture
-def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Handler]]:
+def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[CrashingFiles]]:
     """The handler that is in force: the newest in the list. Driver and worker see the same faults."""
-    handlers: list[Handler] = [Handler(None, "")]
+    handlers: list[CrashingFiles] = [CrashingFiles(None, "")]
     made = Checkpoint
 
     def faulty(uri: str) -> Checkpoint:
@@ -133,7 +61,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Handler]]:
     forget_networks()
 
 
-def _life(root: Path, handler: Handler, done: int) -> int:
+def _life(root: Path, handler: CrashingFiles, done: int) -> int:
     """One life of a driver: goes on from the checkpoint; gives how many micro-batches Spark knows as done."""
     catalog = Catalog()
     catalog.execute(SCRIPT.format(out=root / "out"))
@@ -203,7 +131,7 @@ def _check(root: Path) -> None:
     assert sorted(found) == sorted(wanted["sums"])
 
 
-def test_without_a_crash(tmp_path: Path, files: list[Handler]) -> None:
+def test_without_a_crash(tmp_path: Path, files: list[CrashingFiles]) -> None:
     _life(tmp_path, files[-1], 0)
     _check(tmp_path)
 
@@ -211,14 +139,16 @@ def test_without_a_crash(tmp_path: Path, files: list[Handler]) -> None:
 @pytest.mark.parametrize(
     ("how", "worker_lives"), [("before", False), ("torn", False), ("after", False), ("after", True)]
 )
-def test_a_crash_at_every_file_operation(tmp_path: Path, files: list[Handler], how: str, worker_lives: bool) -> None:
+def test_a_crash_at_every_file_operation(
+    tmp_path: Path, files: list[CrashingFiles], how: str, worker_lives: bool
+) -> None:
     counting = files[-1]
     _life(tmp_path / "count", counting, 0)
     forget_networks()
     assert counting.count > 30
     for at in range(1, counting.count + 1):
         root = tmp_path / str(at)
-        files.append(Handler(at, how))
+        files.append(CrashingFiles(at, how))
         with pytest.raises(Crash):
             _life(root, files[-1], 0)
         if not worker_lives:
@@ -226,7 +156,7 @@ def test_a_crash_at_every_file_operation(tmp_path: Path, files: list[Handler], h
         newest = Checkpoint(str(root / "ck")).newest()
         # Spark's own log of batches may be one behind ours, never ahead: it gives the last batch once more.
         done = 0 if newest is None else max(newest.lanes.get("main", -1), 0)
-        files.append(Handler(None, ""))
+        files.append(CrashingFiles(None, ""))
         _life(root, files[-1], done)
         _check(root)
         forget_networks()

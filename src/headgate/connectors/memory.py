@@ -13,7 +13,13 @@ from headgate.graph.options import OptionDeclaration, OptionSet
 from headgate.graph.queries import Query
 from headgate.spark.results import Results
 
-_ROWS = OptionDeclaration("rows", "newest rows that `engine.results` keeps", "integer", default="10000", least=1)
+_ROWS = OptionDeclaration(
+    "rows",
+    "newest rows that `engine.results` keeps; default: `results` of the engine",
+    "integer",
+    default="10000",
+    least=1,
+)
 
 
 class MemorySink(ResultSink):

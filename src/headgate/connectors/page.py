@@ -1,0 +1,96 @@
+"""The page docs/connectors.md, made from the connectors' declarations.
+
+`python -m headgate.connectors.page > docs/connectors.md` writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headgate.connectors.contract import Connector, ResultSink
+from headgate.connectors.registry import sinks, sources, tables
+from headgate.connectors.spark_format import SparkFormatSink
+from headgate.graph.options import OptionDeclaration, OptionSet
+
+_TYPES = {
+    "text": "text",
+    "integer": "whole number",
+    "boolean": "true, false",
+    "time": "time, as `90s`, `1h`",
+    "character": "character",
+    "columns": "columns",
+    "length": "true, false, number",
+}
+_INTRODUCTION = """# Sources, tables and sinks
+
+`python -m headgate.connectors.page > docs/connectors.md` writes this page from the declarations in
+`src/headgate/connectors`; a test checks that it is current.
+
+Names of options and formats are case-insensitive. An option that is not listed is refused when a script is checked,
+with its position and, where it helps, the reason. Any other format of Spark's may be named as well; Spark then checks
+its options.
+"""
+_GUARANTEES = """A sink that *replaces rows* accepts queries without a window, whose later results replace earlier ones.
+After a crash the results of the last epochs are published again; a sink with *exactly once* then still holds them once.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_INTRODUCTION, "## Sinks: `INTO …`\n", _GUARANTEES, _sinks(sinks().values()), "", _other_sinks(), ""]
+    parts += [part for sink in sinks().values() for part in _section(sink, "INTO")]
+    parts += ["## Sources of streams: `CREATE STREAM … USING …`\n"]
+    parts += [part for source in sources().values() for part in _section(source, "USING")]
+    parts += ["## Static tables: `CREATE TABLE … USING …`\n"]
+    parts += [part for table in tables().values() for part in _section(table, "USING")]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _sinks(found: Iterable[ResultSink]) -> str:
+    rows = ["| sink | what it is | replaces rows | guarantee |", "| --- | --- | --- | --- |"]
+    rows += [f"| `{s.name}` | {s.about} | {'yes' if s.replaces_rows else 'no'} | {s.guarantee} |" for s in found]
+    return "\n".join(rows)
+
+
+def _other_sinks() -> str:
+    options = ", ".join(f"`{option.name}`" for option in SparkFormatSink.options.declared)
+    return (
+        f"Spark writes any other format ({options} and the options of the format): exactly once into a folder, where"
+        "\neach epoch overwrites its own subfolder `epoch=<n>`; at least once into a table or elsewhere."
+    )
+
+
+def _section(connector: Connector, word: str) -> list[str]:
+    title = f"### `{word} {connector.name}`\n"
+    about = f"{connector.about[0].upper()}{connector.about[1:]}.\n"
+    parts = [title, about]
+    if connector.options.declared:
+        parts += [_options(connector.options), ""]
+    if connector.options.prefixes:
+        passed = " and ".join(f"`{prefix}…`" for prefix in connector.options.prefixes)
+        needed = [group for group in connector.options.one_of if len(group) == 1]
+        also = "".join(f"; `{group[0]}` is needed" for group in needed)
+        parts.append(f"Options {passed} are passed on as they are{also}.\n")
+    if connector.options.others:
+        parts.append("Other options are passed on to Spark.\n")
+    return parts
+
+
+def _options(options: OptionSet) -> str:
+    groups = {name for group in options.one_of for name in group}
+    rows = ["| option | type | default | meaning |", "| --- | --- | --- | --- |"]
+    for option in options.declared:
+        needed = "needed" if option.needed else "one of these" if option.name in groups else _default(option)
+        kind = ", ".join(option.choices) if option.choices else _TYPES[option.kind]
+        rows.append(f"| `{option.name}` | {kind} | {needed} | {option.about} |")
+    return "\n".join(rows)
+
+
+def _default(option: OptionDeclaration) -> str:
+    if option.default is None:
+        return ""
+    return f"`{option.default}`" if option.default else "empty"
+
+
+if __name__ == "__main__":
+    print(page(), end="")
