@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
-from itertools import zip_longest
+from dataclasses import fields, replace
+from itertools import accumulate, zip_longest
 from typing import Any
 
 import pyarrow as pa
@@ -73,32 +73,49 @@ def cuts(case: Case) -> dict[str, Callable[[Case], Pushes]]:
     return found
 
 
-def answer(case: Case, query: Query, pushes: Pushes, spark: SparkSide | None, restored: bool = False) -> Answer:
+def carrying(case: Case, queries: Sequence[Query], spark: SparkSide) -> Case:
+    """The case with rows that carry the columns which Catalyst computes for the queries."""
+    extra: dict[str, dict[str, Foreign]] = {}
+    for query in queries:
+        for stream, exprs in foreign(query.plan).items():
+            extra.setdefault(stream, {}).update({e.key: e for e in exprs})
+    batches = {stream: _carrying(case.batches[stream], exprs, spark, case.zone) for stream, exprs in extra.items()}
+    return replace(case, batches={**case.batches, **batches})
+
+
+def _carrying(
+    batches: list[pa.RecordBatch], exprs: dict[str, Foreign], spark: SparkSide, zone: str
+) -> list[pa.RecordBatch]:
+    rows = pa.Table.from_batches(batches).combine_chunks()
+    batch = rows.to_batches()[0] if rows.num_rows else batches[0]
+    columns = spark.compute(batch, [e.sql for e in exprs.values()], [e.type for e in exprs.values()], zone)
+    for key, column in zip(exprs, columns, strict=True):
+        batch = batch.append_column(key, column)
+    starts = accumulate((b.num_rows for b in batches), initial=0)
+    return [batch.slice(start, b.num_rows) for start, b in zip(starts, batches, strict=False)]
+
+
+def answer(case: Case, query: Query, pushes: Pushes, restored: bool = False) -> Answer:
     """The rows that a query puts out when it is alone."""
-    return answers(case, [query], pushes, spark, restored)[query.name]
+    return answers(case, [query], pushes, restored)[query.name]
 
 
-def answers(
-    case: Case, queries: Sequence[Query], pushes: Pushes, spark: SparkSide | None, restored: bool = False
-) -> dict[str, Answer]:
+def answers(case: Case, queries: Sequence[Query], pushes: Pushes, restored: bool = False) -> dict[str, Answer]:
     """The rows that queries put out together, in one graph, over the rows of a case.
 
     `restored`: after each batch the state moves into a new runner.
     """
     tables = {name: pa.Table.from_batches(case.batches[name]) for name, of in case.inputs.items() if of.static}
     graph = SharedGraph()
-    extra: dict[str, dict[str, Foreign]] = {}
     for query in queries:
         graph.add(query)
-        for stream, exprs in foreign(query.plan).items():
-            extra.setdefault(stream, {}).update({e.key: e for e in exprs})
     settings = Settings(tables=tables)
     runner = Runner(graph, settings)
     read = {source.stream for _, source in graph.sources()}
     for stream, batch in pushes:
         if stream not in read:
             continue
-        runner.push(stream, enriched(batch, list(extra.get(stream, {}).values()), spark, case.zone))
+        runner.push(stream, batch)
         if restored:
             snapshot = runner.snapshot()
             runner = Runner(graph, settings)
@@ -119,18 +136,6 @@ def foreign(plan: Operator) -> dict[str, list[Foreign]]:
                         below = below.inputs[0]
                     found.setdefault(below.stream, {})[inside.key] = inside
     return {stream: list(exprs.values()) for stream, exprs in found.items()}
-
-
-def enriched(batch: pa.RecordBatch, extra: list[Foreign], spark: SparkSide | None, zone: str) -> pa.RecordBatch:
-    """The rows with what Catalyst computes appended."""
-    if not extra:
-        return batch
-    if spark is None:
-        raise ValueError("this case needs Spark for what Catalyst computes")
-    columns = spark.compute(batch, [e.sql for e in extra], [e.type for e in extra], zone)
-    for expr, column in zip(extra, columns, strict=True):
-        batch = batch.append_column(expr.key, column)
-    return batch
 
 
 def _streams(case: Case) -> list[str]:

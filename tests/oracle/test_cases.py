@@ -53,20 +53,28 @@ def test_spark_gives_what_is_expected(case: Case, side: SparkSide) -> None:
         check(side.answer(case), case)
 
 
+def given_answer(case: Case, side: SparkSide, type_of: Callable[..., Any]) -> Answer:
+    """What Headgate gives with the batches as the file has them."""
+    query = headgate_side.compiled(case, type_of)
+    rows = headgate_side.carrying(case, [query], side)
+    return headgate_side.answer(rows, query, headgate_side.given(rows))
+
+
 @pytest.mark.spark
 @each(CASES)
 def test_headgate_gives_what_is_expected(case: Case, side: SparkSide, type_of: Callable[..., Any]) -> None:
     if case.fails is not None:
         with pytest.raises(ValueError, match=case.fails.split(".")[0]):
-            headgate_side.answer(case, headgate_side.compiled(case, type_of), headgate_side.given(case), side)
+            given_answer(case, side, type_of)
         return
     query = headgate_side.compiled(case, type_of)
+    rows = headgate_side.carrying(case, [query], side)
     for name, cut in headgate_side.cuts(case).items():
         try:
-            check(headgate_side.answer(case, query, cut(case), side), case)
+            check(headgate_side.answer(rows, query, cut(rows)), case)
         except AssertionError as error:
             raise AssertionError(f"cut: {name}\n{error}") from error
-    check(headgate_side.answer(case, query, headgate_side.given(case), side, restored=True), case)
+    check(headgate_side.answer(rows, query, headgate_side.given(rows), restored=True), case)
 
 
 def together() -> dict[str, list[Case]]:
@@ -86,9 +94,9 @@ def test_queries_in_one_graph_do_not_disturb_each_other(
     cases: list[Case], side: SparkSide, type_of: Callable[..., Any]
 ) -> None:
     queries = [headgate_side.compiled(case, type_of, f"q{number}") for number, case in enumerate(cases)]
+    rows = headgate_side.carrying(cases[0], queries, side)
     for restored in (False, True):
-        pushes = headgate_side.given(cases[0])
-        found = headgate_side.answers(cases[0], queries, pushes, side, restored)
+        found = headgate_side.answers(rows, queries, headgate_side.given(rows), restored)
         for query, case in zip(queries, cases, strict=True):
             check(found[query.name], case)
 

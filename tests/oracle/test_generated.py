@@ -27,12 +27,13 @@ def test_generated_queries_give_what_spark_gives(spark: Any, generated: list[Cas
     type_of = Analyzer(lambda: side.session).type_of
     wanted = {case.name: answer(case, side) for case in generated}
     queries = [headgate_side.compiled(case, type_of, case.name) for case in generated]
+    # All have the same rows.
+    rows = headgate_side.carrying(generated[0], queries, side)
     for case, query in zip(generated, queries, strict=True):
         for name, cut in headgate_side.cuts(case).items():
-            compare(headgate_side.answer(case, query, cut(case), side), wanted[case.name], case, name)
+            compare(headgate_side.answer(rows, query, cut(rows)), wanted[case.name], case, name)
     for restored in (False, True):
-        pushes = headgate_side.given(generated[0])
-        found = headgate_side.answers(generated[0], queries, pushes, side, restored)
+        found = headgate_side.answers(rows, queries, headgate_side.given(rows), restored)
         for case in generated:
             compare(found[case.name], wanted[case.name], case, "in one graph" + ", restored" * restored)
 

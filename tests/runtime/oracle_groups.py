@@ -9,14 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from headgate.graph.expressions import Foreign
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.operators.settings import Settings
 from headgate.runtime import Network, result_table
 from tests.oracle.answers import FLOATS, Answer, differences, read_expected
 from tests.oracle.cases import Case, load_all
-from tests.oracle.headgate_side import compiled, enriched, foreign, given
+from tests.oracle.headgate_side import carrying, compiled, given
 from tests.oracle.spark_side import SparkSide
 
 THREADS = 3
@@ -66,21 +65,13 @@ class Group:
 
     def __init__(self, cases: list[Case], type_of: Callable[..., pa.DataType], spark: SparkSide) -> None:
         self.expected: list[Expected] = []
-        extra: dict[str, dict[str, Foreign]] = {}
         for number, case in enumerate(cases):
-            query = compiled(case, type_of, f"q{number}")
-            self.expected.append(Expected(case, query))
-            for stream, exprs in foreign(query.plan).items():
-                extra.setdefault(stream, {}).update({e.key: e for e in exprs})
-        first = cases[0]
+            self.expected.append(Expected(case, compiled(case, type_of, f"q{number}")))
+        first = carrying(cases[0], [each.query for each in self.expected], spark)
         tables = {name: pa.Table.from_batches(first.batches[name]) for name, of in first.inputs.items() if of.static}
         self._settings = Settings(tables=tables)
         read = {source.stream for _, source in self._graph().sources()}
-        self.pushes = [
-            (stream, enriched(batch, list(extra.get(stream, {}).values()), spark, first.zone))
-            for stream, batch in given(first)
-            if stream in read
-        ]
+        self.pushes = [(stream, batch) for stream, batch in given(first) if stream in read]
 
     def _graph(self) -> SharedGraph:
         graph = SharedGraph()
