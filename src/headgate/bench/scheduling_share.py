@@ -11,7 +11,7 @@ from headgate.bench.chains import chains, values
 from headgate.graph.shared import SharedGraph
 from headgate.outcome import Outcome
 from headgate.papers import cqc
-from headgate.papers.cqc_sql import AGGREGATE, GROUPS, JOIN, SELECTION, Feed, catalog
+from headgate.papers.cqc_sql import AGGREGATE, GROUPS, JOIN, SELECTION, BatchFeed, catalog
 from headgate.runtime import Network
 
 ROUNDS = 3
@@ -26,7 +26,7 @@ def share(policies: Sequence[str]) -> Outcome:
     """The share for the mix of 004 (selections, window aggregates, window joins), to which the claim refers, and in the
     hardest case: only selections of one comparison, each a unit of its own."""
     mixed, streams = _mixed()
-    feed = Feed(7)
+    feed = BatchFeed(7)
 
     def push_all(network: Network) -> None:
         for stream in streams:

@@ -13,7 +13,7 @@ import typer
 
 from headgate.cli import output
 from headgate.cli.failures import InputError, reason
-from headgate.cli.output import check_writable, write_json
+from headgate.cli.output import check_writable, figure, write_json
 from headgate.cli.script import load
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def _table(predicted: list[dict[str, Any]]) -> Table:
         cells = [row["policy"]]
         for latency in row["classes"].values():
             cells += [duration(latency["mean"]), duration(latency["p99"])]
-        cells.append(f"{row['results_per_second']:,.4g}")
+        cells.append(figure(row["results_per_second"]))
         cells += [size(row["queue_bytes"]["mean"]), size(row["queue_bytes"]["peak"]), f"{row['load']:.1%}"]
         table.add_row(*cells)
     return table

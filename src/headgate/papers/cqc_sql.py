@@ -64,7 +64,7 @@ def queries() -> tuple[SharedGraph, Groups]:
     return graph, groups
 
 
-class Feed:
+class BatchFeed:
     """Generates the batches of the streams; each covers the second of event time after the previous one."""
 
     def __init__(self, seed: int) -> None:

@@ -27,7 +27,7 @@ from headgate.operators.live import live
 from headgate.operators.settings import Settings
 from headgate.outcome import Figures, Outcome, Series, at_most
 from headgate.papers import cqc
-from headgate.papers.cqc_sql import ROWS, Feed, queries
+from headgate.papers.cqc_sql import ROWS, BatchFeed, queries
 from headgate.papers.live_network import Clock
 from headgate.runtime import Limits, Network
 from headgate.runtime.dataflow import key_of
@@ -132,7 +132,7 @@ def _pairs(runs: Mapping[tuple[str, float], ComparedRun]) -> Figures:
 # Live run ------------------------------------------------------------------------------------------------------
 
 
-class Record:
+class BatchTimes:
     """Records the time of each batch in each operator, by operator key, including the watermark that follows it and its
     share of the grant's overhead. Batches that stem from the same pushed batch count as one.
     """
@@ -206,7 +206,7 @@ class _Meter:
     leaving 1% of the time unaccounted for changes the latency by 10%.
     """
 
-    def __init__(self, network: Network, record: Record, clock: Clock) -> None:
+    def __init__(self, network: Network, record: BatchTimes, clock: Clock) -> None:
         self._clock = clock
         self._record = record
         self.pushing = self.stepping = self.outside = 0.0
@@ -244,7 +244,7 @@ class _Meter:
     def busy(self) -> float:
         return self.pushing + self.stepping
 
-    def push(self, stream: str, feed: Feed, arrived: float) -> None:
+    def push(self, stream: str, feed: BatchFeed, arrived: float) -> None:
         with self._clock.stopped():
             rows = feed.batch(stream)
         self._network.push(stream, rows, arrived)
@@ -281,10 +281,10 @@ class _Meter:
 def _run(policy: str, load: float, seed: int) -> ComparedRun:
     graph, together = queries()
     clock = Clock()
-    record = Record(clock)
+    record = BatchTimes(clock)
     # Only the policy limits a grant.
     network = Network(graph, policy, limits=Limits(grant=1e9), clock=clock, make=record.make)
-    feed = Feed(seed)
+    feed = BatchFeed(seed)
     topology, _ = topology_of(graph)
     streams = sum(map(len, together))
     source = BatchArrivals(load, _warm_up(network, record, feed, together, clock) / streams, streams, seed)
@@ -326,7 +326,9 @@ class BatchArrivals:
         return following
 
 
-def _warm_up(network: Network, record: Record, feed: Feed, together: Sequence[Sequence[str]], clock: Clock) -> float:
+def _warm_up(
+    network: Network, record: BatchTimes, feed: BatchFeed, together: Sequence[Sequence[str]], clock: Clock
+) -> float:
     """The cost of one batch on every stream once all code has run, and the operators' costs have been measured."""
     spent: list[float] = []
     for _ in range(WARM_UP):
@@ -342,7 +344,7 @@ def _warm_up(network: Network, record: Record, feed: Feed, together: Sequence[Se
 
 def _live_run(
     network: Network,
-    feed: Feed,
+    feed: BatchFeed,
     together: Sequence[tuple[str, ...]],
     source: BatchArrivals,
     meter: _Meter,
