@@ -89,5 +89,5 @@ class Group:
         assert report.done, f"{report} under {said}"
         wrong = [found for each in self.expected if (found := each.wrong(network))]
         assert not wrong, f"under {said}:\n" + "\n".join(wrong)
-        assert network.held_bytes == 0, said
+        assert network.memory_bytes == 0, said
         network.close()

@@ -64,7 +64,7 @@ def test_a_query_that_fails_affects_no_other(policy: str, mode: str) -> None:
     assert figures["queries"]["worse"]["state"] == "failed"
     assert all("bad" not in operator["queries"] for operator in figures["operators"])
     network.take("worse")
-    assert network.held_bytes == 0
+    assert network.memory_bytes == 0
     network.close()
 
 
@@ -160,5 +160,5 @@ def test_the_memory_of_the_queries_adds_up_to_the_memory_in_use() -> None:
         network.push("s", rows(100, seed, seed * 10.0))
         network.run(0.0)
     figures = network.metrics()
-    assert network.held_bytes > 0
-    assert sum(q["waiting_bytes"] for q in figures["queries"].values()) == pytest.approx(network.held_bytes, abs=3)
+    assert network.memory_bytes > 0
+    assert sum(q["waiting_bytes"] for q in figures["queries"].values()) == pytest.approx(network.memory_bytes, abs=3)

@@ -92,7 +92,7 @@ def run(
         assert found.header == expected[name].header
         wrong = differences(found.rows, expected[name].rows)
         assert not wrong, f"{name} under {policy}, {mode}:\n{wrong}"
-    assert network.held_bytes == 0
+    assert network.memory_bytes == 0
     network.close()
 
 

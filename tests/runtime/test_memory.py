@@ -1,4 +1,4 @@
-"""Bytes that are held, counted exactly, and what happens above the limit."""
+"""The memory of waiting batches is counted exactly and stays within its limit."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ def test_a_fork_counts_once_and_is_freed_with_its_last_reader() -> None:
     batch = rows(1000)
     network = Network(graph(*(query(f"q{n}", columns(above(s, n), 2)) for n in range(5))), "hr:rows=1000")
     network.push("s", batch)
-    assert network.held_bytes == batch.get_total_buffer_size()
+    assert network.memory_bytes == batch.get_total_buffer_size()
     network.run()
     for name in network.queries:
         network.take(name)
-    assert network.held_bytes == 0
+    assert network.memory_bytes == 0
 
 
 def test_a_slice_counts_as_what_it_keeps_alive() -> None:
     big = rows(10_000)
     network = Network(graph(query("q", above(source(), 5))), "fifo")
     network.push("s", big.slice(0, 10))
-    assert network.held_bytes == big.get_total_buffer_size()
+    assert network.memory_bytes == big.get_total_buffer_size()
 
 
 def test_a_column_of_a_message_counts_as_the_message() -> None:
@@ -81,7 +81,7 @@ def test_results_share_what_their_rows_share() -> None:
     network = Network(graph(query("a", source()), query("b", columns(source(), 2))), "fifo")
     network.push("s", batch)
     network.run()
-    assert network.held_bytes == batch.get_total_buffer_size()
+    assert network.memory_bytes == batch.get_total_buffer_size()
 
 
 def test_the_coldest_batches_go_first(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_the_coldest_batches_go_first(tmp_path: Path) -> None:
         int((rows(1000, seed).column(2).to_numpy() > 5).sum()) for seed in range(4)
     )
     network.take("later")
-    assert network.held_bytes == 0
+    assert network.memory_bytes == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -117,9 +117,9 @@ def test_a_burst_stays_within_the_limit() -> None:
     most = 0
     for seed in range(80):
         network.push("s", rows(1000, seed, seed * 100.0))
-        most = max(most, network.held_bytes)
+        most = max(most, network.memory_bytes)
     while not network.run(0.001).done:
-        most = max(most, network.held_bytes)
+        most = max(most, network.memory_bytes)
     assert most <= limit
     times = [v for r in network.take("q") for v in r.rows.column(0).cast(pa.int64()).to_pylist()]
     assert len(times) == 80_000
@@ -210,7 +210,7 @@ def test_a_snapshot_during_a_spill_loses_and_doubles_nothing(tmp_path: Path) -> 
 
     store.during = snapshot
     network.push("s", rows(1000))
-    assert network.held_bytes == 0
+    assert network.memory_bytes == 0
     # Written by the snapshot and by the spill, of which one file is discarded.
     assert store.writes == 2
     assert len(list(tmp_path.iterdir())) == 1
@@ -234,7 +234,7 @@ def test_a_batch_that_is_read_to_its_end_during_its_spill_leaves_no_file(tmp_pat
     store.during = work
     network.push("s", rows(1000))
     assert taken == [1000]
-    assert network.held_bytes == 0
+    assert network.memory_bytes == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -257,7 +257,7 @@ def test_results_that_cannot_be_read_back_are_not_lost(tmp_path: Path) -> None:
         network.take("q")
     store.broken = False
     assert sum(r.rows.num_rows for r in network.take("q")) == 3000
-    assert network.held_bytes == 0
+    assert network.memory_bytes == 0
 
 
 def test_a_full_disk_does_not_fail_a_query_above_its_limit(tmp_path: Path) -> None:

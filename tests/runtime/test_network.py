@@ -22,7 +22,7 @@ def test_every_policy_gives_the_runner_s_results(policy: str) -> None:
     report = network.run()
     assert report.done
     assert results(network) == expected()
-    assert network.held_bytes == 0
+    assert network.memory_bytes == 0
 
 
 @pytest.mark.parametrize("rows", [1, 7, 100_000])

@@ -35,7 +35,7 @@ def test_a_restart_between_any_two_batches_changes_nothing(policy: str, tmp_path
     network = again(network, store, policy)
     found = {name: table([r.rows for r in network.take(name)]) for name in network.queries}
     assert found == expected()
-    assert network.held_bytes == 0
+    assert network.memory_bytes == 0
 
 
 def test_waiting_rows_are_written_once(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_spilled_batches_are_not_written_by_a_snapshot(tmp_path: Path) -> None:
     store = Folder(tmp_path, keep=True)
     network = Network(graph(*small()), "fifo", store=store, limits=Limits(memory=1000))
     network.push("s", rows(1000))
-    assert network.held_bytes == 0
+    assert network.memory_bytes == 0
     files = set(tmp_path.iterdir())
     assert len(files) == 1
     manifest = network.snapshot()
@@ -64,7 +64,7 @@ def test_spilled_batches_are_not_written_by_a_snapshot(tmp_path: Path) -> None:
     restored = Network(graph(*small()), "fifo", store=store)
     restored.restore(manifest)
     # Rows are read when they are needed, not when the network is restored.
-    assert restored.held_bytes == 0
+    assert restored.memory_bytes == 0
     assert restored.waiting == network.waiting
     restored.run()
     assert sum(r.rows.num_rows for r in restored.take("all")) == 1000
@@ -96,7 +96,7 @@ def test_queries_may_change_between_snapshot_and_restore(tmp_path: Path) -> None
         int((rows(100, seed).column(2).to_numpy() > 60).sum()) for seed in (0, 1)
     )
     assert sum(r.rows.num_rows for r in restored.take("new")) == int((rows(100, 1).column(2).to_numpy() > 5).sum())
-    assert restored.held_bytes == 0
+    assert restored.memory_bytes == 0
 
 
 def test_a_snapshot_of_another_version_is_refused() -> None:

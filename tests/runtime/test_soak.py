@@ -285,7 +285,7 @@ class Soak(RuleBasedStateMachine):
     @invariant()
     def memory_is_bounded(self) -> None:
         if hasattr(self, "network") and self.memory is not None:
-            assert self.network.held_bytes <= self.memory
+            assert self.network.memory_bytes <= self.memory
 
     def teardown(self) -> None:
         if not hasattr(self, "network"):
@@ -301,7 +301,7 @@ class Soak(RuleBasedStateMachine):
             runner.finish()
             self._compare(name)
         assert set(self.network.failures) <= {"bad"}
-        assert self.network.held_bytes == 0
+        assert self.network.memory_bytes == 0
         self.network.close()
         self.folder.cleanup()
 

@@ -38,7 +38,7 @@ def test_every_mode_under_every_policy(mode: str, policy: str) -> None:
     network.finish()
     assert network.run().done
     assert results(network) == expected()
-    assert network.held_bytes == 0
+    assert network.memory_bytes == 0
     network.close()
 
 

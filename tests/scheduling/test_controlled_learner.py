@@ -19,9 +19,9 @@ def test_it_finds_the_better_candidate_behind_a_load_that_varies_far_more() -> N
     now = Situation(10.0, 10.0, 1000.0, 1.0, 0.0)
     for step in range(200):
         chosen = ("good", "bad")[step] if step < 2 else learner.choose(dict.fromkeys(waiting, 1.0), random)
-        came = random.choice([1.0, 100.0])
-        due = (now.due / 2 + came) * waiting[chosen] * random.uniform(0.95, 1.05)
-        after = Situation(due, due, 100 * due, due / 10, now.delivered + now.due + came - due)
+        arrived = random.choice([1.0, 100.0])
+        due = (now.due / 2 + arrived) * waiting[chosen] * random.uniform(0.95, 1.05)
+        after = Situation(due, due, 100 * due, due / 10, now.delivered + now.due + arrived - due)
         learner.compare(chosen, now, after, {"delay": 1.0})
         taken.append(chosen)
         now = after

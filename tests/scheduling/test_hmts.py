@@ -193,8 +193,8 @@ def test_a_high_thread_waits_no_longer_than_a_slice_for_a_low_one() -> None:
 
 
 def test_two_threads_use_two_processors_and_gts_uses_one() -> None:
-    topology = Topology.of({"cheap": ["s"], "dear": ["cheap"]})
-    models = {"cheap": OperatorModel(0.001), "dear": OperatorModel(0.009)}
+    topology = Topology.of({"cheap": ["s"], "expensive": ["cheap"]})
+    models = {"cheap": OperatorModel(0.001), "expensive": OperatorModel(0.009)}
     arrivals = {"s": Constant(100, rows=100)}
     many = simulate(topology, models, arrivals, "ots", processors=2)
     one = simulate(topology, models, arrivals, "gts", processors=2)

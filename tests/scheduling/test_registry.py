@@ -1,4 +1,4 @@
-"""Policies by name: parameters in text, and one clear line for what is wrong."""
+"""Policies by name: parameters in text, and a clear one-line error."""
 
 from __future__ import annotations
 

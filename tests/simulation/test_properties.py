@@ -34,7 +34,7 @@ def test_no_row_is_lost_duplicated_or_reordered_on_an_edge(case: Case, name: str
     assert put.keys() == taken.keys()
     for edge, rows in put.items():
         assert [id(row) for row in rows] == [id(row) for row in taken[edge]]
-    assert simulation.view.queues.held == pytest.approx(0.0, abs=1e-6)
+    assert simulation.view.queues.memory == pytest.approx(0.0, abs=1e-6)
     assert simulation.view.queues.rows == [0.0] * len(case.topology.edges)
     assert simulation.view.queues.oldest == [inf] * len(case.topology.edges)
 

@@ -100,7 +100,7 @@ class Stage:
 
     @property
     def spent(self) -> float:
-        """Seconds spent in the operator; rows that were not timed count like those that were."""
+        """Seconds spent in the operator; the cost of untimed rows is extrapolated from timed ones."""
         return self.seconds * self.rows_in / max(self.timed, 1) + self.watermark_seconds
 
     @property
@@ -194,8 +194,8 @@ Emitted = tuple[Stage, Batch | int, tuple[int, ...], tuple[Outbox, ...]]
 class Flow:
     """Takes batches and watermarks through the operators of a unit. One object per thread; `run` needs no lock.
 
-    Rows are always counted. Stages that run often are sampled (`Stage.sampling`): one pass in so many is timed, and one
-    timed pass in `WIDTH_ONE_IN` measures the width of rows, so that measuring costs almost nothing.
+    Rows are always counted. Stages that run often are sampled: one pass in `Stage.sampling` is timed, and one timed
+    pass in `WIDTH_ONE_IN` measures the width of rows, so that measuring costs almost nothing.
 
     `emitted` collects the items that leave the unit, in order, until `Loop.deliver` takes them. An operator that raises
     is marked as failed and added to `errors`; the item still goes to all others. `unit` is the unit that runs or ran

@@ -70,7 +70,7 @@ class Measurement:
         elapsed = now - self._accounted
         self._accounted = now
         view, used = self._scheduler.view, self._memory.bytes
-        view.queues.held = used
+        view.queues.memory = used
         view.performance.queued_rows += elapsed * waiting
         view.performance.queued_bytes += elapsed * used
         due = now >= self._scheduler.due
@@ -88,7 +88,7 @@ class Measurement:
         self._updated = now + max(pause - UPDATE_INTERVAL, 0.0)
 
     def update(self, now: float) -> None:
-        """Updates the statistics from what the operators have counted since the last update."""
+        """Updates the statistics from the counts of the operators since the last update."""
         statistics, topology = self._scheduler.view.statistics, self._wiring.topology
         widths = [stage.width for stage in self._wiring.stages]
         for stage in self._wiring.stages:

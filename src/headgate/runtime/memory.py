@@ -217,7 +217,7 @@ class Memory:
         return Spill(chosen, self.files_of(queued for queued in chosen if queued.part is None), self.store)
 
     def carry_out(self, spill: Spill) -> int:
-        """Without the lock: writes the files of a planned spill, then frees its batches; returns how many were freed.
+        """Without the lock: writes the files of a planned spill, then frees its batches; returns the number freed.
 
         A batch that was pinned or released meanwhile, or written by a snapshot, is left as it is.
         """

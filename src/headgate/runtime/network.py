@@ -335,7 +335,7 @@ class Network:
         return int(sum(self._state.loop.view.queues.bytes))
 
     @property
-    def held_bytes(self) -> int:
+    def memory_bytes(self) -> int:
         """The memory of waiting batches and unpublished results."""
         return self._memory.bytes
 
@@ -400,7 +400,7 @@ class Network:
             self._state.rebuild()
 
     def quarantine(self, query: str, operator: str, detail: str, error: str) -> None:
-        """Removes a query that failed before its rows came here, as if its operator had raised."""
+        """Removes a query that failed before its rows reached the network, as if its operator had raised."""
         with self._control.alone():
             self._state.fail(query, operator, detail, error)
             self._state.rebuild()

@@ -28,7 +28,7 @@ class TrainSize:
     """Predicts the time of a train, `fixed + per_row · rows`, by least squares over the recent trains of a unit.
 
     A vectorized operator with state takes about a millisecond for a train of any size, so a train that fits into a very
-    short time would cost far more than it gains: a train always has so many rows that they take as long as the call
+    short time would cost far more than it gains: a train always has enough rows to take as long as the call
     itself. The policy charges the overrun.
 
     Where fixed and per-row cost cannot be separated, the time is attributed to the rows. Trains get shorter then, which

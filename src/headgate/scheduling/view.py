@@ -15,16 +15,16 @@ class Queues:
     """The live state of every edge's queue: `rows`, `bytes`, and `oldest` (arrival time; inf when empty).
 
     Lists indexed by edge id. The executor writes them before it calls the selector; a policy only reads.
-    `held` is the memory of all queues together: a fork's shared copy counts once (001 §4).
+    `memory` is the bytes of all queues together: a fork's shared copy counts once (001 §4).
     """
 
-    __slots__ = ("bytes", "held", "oldest", "rows")
+    __slots__ = ("bytes", "memory", "oldest", "rows")
 
     def __init__(self, edges: int) -> None:
         self.rows: list[float] = [0.0] * edges
         self.bytes: list[float] = [0.0] * edges
         self.oldest: list[float] = [inf] * edges
-        self.held = 0.0
+        self.memory = 0.0
 
 
 @dataclass

@@ -57,7 +57,7 @@ class Execution:
         self.rows_in = [0.0] * count
         self.rows_out = [0.0] * count
         self.busy = [0.0] * count
-        self.came = [0.0] * count
+        self.arrived = [0.0] * count
         self.total_rows = 0.0
         self._topology = topology
         self._models = models
@@ -105,7 +105,7 @@ class Execution:
             levels.times.append(moment)
             levels.rows.append(1.0)
             levels.bytes.append(size)
-            self._view.queues.held += size
+            self._view.queues.memory += size
             return [(edge, [(moment, 1.0, 0.0 if draw is None else draw(), None)])]
         outbox: dict[int, list[Row]] = {}
         self._outbox = outbox
@@ -123,7 +123,7 @@ class Execution:
         state.rows[edge] += total
         state.bytes[edge] += total * self._sizes[edge]
         self.total_rows += total
-        self.came[self._consumers[edge]] += total
+        self.arrived[self._consumers[edge]] += total
         if empty:
             state.oldest[edge] = rows[0][0]
         return empty
@@ -219,7 +219,7 @@ class Execution:
             rows_out[operator] += made
             busy[operator] += t - begun
             self.total_rows -= taken
-            state.held -= freed
+            state.memory -= freed
             if queue:
                 waiting[entry] -= taken
                 waiting_bytes[entry] -= taken * size_in
@@ -266,7 +266,7 @@ class Execution:
         levels.times.append(t)
         levels.rows.append(rows)
         levels.bytes.append(size)
-        self._view.queues.held += size
+        self._view.queues.memory += size
         if self._observer is not None:
             self._observer("in", edge, row, t)
         box = self._outbox.get(edge)
@@ -293,7 +293,7 @@ class Execution:
             shared[0] -= 1
             if shared[0]:
                 size = 0.0
-        state.held -= size
+        state.memory -= size
         levels.times.append(t)
         levels.rows.append(-rows)
         levels.bytes.append(-size)

@@ -46,7 +46,7 @@ class Simulation:
     - `policy`: a policy, or its text (`"chain"`, `"cqc:k=1000us"`)
     - `tuples`: "whole" (selectivity by accumulation: every second row passes 0.5), "random" (by chance), or
       "fractional" (a row becomes selectivity rows, as in the papers' worked examples)
-    - `processors`: how many grants run at once; `switch`: seconds that every grant costs on top
+    - `processors`: number of grants that run at once; `switch`: seconds added to every grant
     - `statistics`: "known" (the models' true means) or "measured" (as a runtime measures them)
     - `bytes`: size of a row on each stream; `until`: stop there (default: when all work is done)
     - `resolution`: the interval of the queue series; `observer(event, edge, row, time)` sees every "in" and
@@ -147,7 +147,7 @@ class Simulation:
                         # No other event comes before its end, the usual case with one processor: finish it at once.
                         elapsed = end - self._now
                         performance.queued_rows += elapsed * execution.total_rows
-                        performance.queued_bytes += elapsed * state.held
+                        performance.queued_bytes += elapsed * state.memory
                         self._now = end
                         finish(job)
                         if len(levels.times) > FOLD:
@@ -165,7 +165,7 @@ class Simulation:
             if elapsed:
                 self._idle += elapsed * (processors - len(running))
                 performance.queued_rows += elapsed * execution.total_rows
-                performance.queued_bytes += elapsed * state.held
+                performance.queued_bytes += elapsed * state.memory
                 self._now = moment
             if arrival <= ending:
                 # All rows of one moment arrive before the next decision.
@@ -256,8 +256,8 @@ class Simulation:
                 size_in = self._edge_bytes[self.topology.inputs[o][0]]
                 made = done.rows_out[o]
                 stats.observe(o, rows, made, done.busy[o], rows * size_in, made * self._bytes_out[o])
-                stats.arrive(o, max(done.came[o], rows))
-            done.rows_in[o] = done.rows_out[o] = done.busy[o] = done.came[o] = 0.0
+                stats.arrive(o, max(done.arrived[o], rows))
+            done.rows_in[o] = done.rows_out[o] = done.busy[o] = done.arrived[o] = 0.0
         if self._measured:
             stats.update(self._now)
         self.scheduler.refresh(self._now)

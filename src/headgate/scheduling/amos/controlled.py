@@ -52,7 +52,7 @@ class Situation:
         for edge in view.topology.edges:
             due += waiting[edge.id] * results[edge.consumer]
             work += waiting[edge.id] * cost[edge.consumer]
-        return cls(due, sum(waiting), view.queues.held, work, view.performance.results)
+        return cls(due, sum(waiting), view.queues.memory, work, view.performance.results)
 
 
 class ControlledThompson(Learner):
@@ -74,9 +74,9 @@ class ControlledThompson(Learner):
         """Learn from an interval. `weights` are the spec's; they may differ from call to call."""
         if chosen not in self._places:
             self._grow(chosen)
-        came = max(after.due - before.due + after.delivered - before.delivered, 0.0)
+        arrived = max(after.due - before.due + after.delivered - before.delivered, 0.0)
         features = np.zeros(len(self._features))
-        features[:CONTROLS] = [sqrt(x) for x in (before.due, before.rows, before.due + came, came, before.work)]
+        features[:CONTROLS] = [sqrt(x) for x in (before.due, before.rows, before.due + arrived, arrived, before.work)]
         features[CONTROLS + self._places[chosen]] = 1.0
         levels = np.array([sqrt(max(level, 0.0)) for level in (after.due, after.rows, after.bytes, after.work)])
         # The ridge does not decay: it is the prior.

@@ -66,8 +66,8 @@ class _Growing:
 
 
 def place_queues(topology: Topology, given: Sequence[Load], *, margin: float = 0.0) -> Cut:
-    """Algorithm 1: from the sources up, an operator is joined to those of its producers, most capacity first,
-    with which the capacity of the whole virtual operator stays at least zero; the others get a queue.
+    """Algorithm 1: from the sources up, an operator is joined to its producers, most capacity first,
+    while the capacity of the whole virtual operator stays at least zero; the others get a queue.
 
     A producer is joined with its whole virtual operator, so the constraint holds for every virtual operator
     of more than one operator. `margin` requires this much capacity, as a share of d(P).

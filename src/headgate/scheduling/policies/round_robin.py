@@ -44,7 +44,7 @@ class WeightedRoundRobin(RoundRobin):
     """
 
     name: ClassVar[str] = "wrr"
-    by: str = parameter("choice", "class", "what the weights come from", ("class", "place"))
+    by: str = parameter("choice", "class", "source of the weights", ("class", "place"))
 
     def turns(self, view: View, units: Units) -> Sequence[float]:
         weights = [self._weight(view, units, u) for u in range(len(units))]

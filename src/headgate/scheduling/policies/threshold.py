@@ -36,5 +36,5 @@ class Threshold(GrantLimits, Policy):
 
     def refresh(self, view: View, now: float) -> bool:
         before = self._short
-        self._short = view.queues.held > self.limit * (self.low if before else 1.0)
+        self._short = view.queues.memory > self.limit * (self.low if before else 1.0)
         return before != self._short
