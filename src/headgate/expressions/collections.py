@@ -75,13 +75,15 @@ def _struct(call: Call) -> Kernel:
 
 
 def _array_types(name: str, types: Types, literals: Literals) -> Signature:
-    count_arguments(name, types, 1, 1_000_000)
     common = common_type(types, "the elements of an array")
     return Signature(name, (common,) * len(types), pa.list_(common))
 
 
 @function("array", types=_array_types)
 def _array(call: Call) -> Kernel:
+    if not call.args:
+        return lambda: pa.scalar([], call.type)
+
     def build(*args: Value) -> Value:
         columns = arrays(*args)
         rows, width = len(columns[0]), len(columns)
@@ -100,7 +102,17 @@ def _size_types(name: str, types: Types, literals: Literals) -> Signature:
     return Signature(name, types, INT)
 
 
-@function("size", types=_size_types, aliases={"cardinality": "size", "array_size": "size"})
+def _array_size_types(name: str, types: Types, literals: Literals) -> Signature:
+    count_arguments(name, types, 1)
+    if not pa.types.is_list(types[0]):
+        raise WrongArguments(f"array_size takes an array, not {sql_name(types[0])}; write size(…)", 0)
+    return Signature("size", types, INT)
+
+
+typed("array_size", types=_array_size_types)
+
+
+@function("size", types=_size_types, aliases={"cardinality": "size"})
 def _size(call: Call) -> Kernel:
     """NULL for a null array or map, as in ANSI mode."""
     if not pa.types.is_map(call.args[0].type):

@@ -74,6 +74,8 @@ def _call(expr: Call) -> Run:
     if expr.args and all(isinstance(a, Literal) for a in expr.args):
         # A constant that was not folded may fail, and then only where there are rows.
         return lambda frame: _each_row(kernel, args, frame)
+    if not args:
+        return lambda frame: pa.repeat(kernel(), frame.rows.num_rows)
     if len(args) == 1:
         (only,) = args
         return lambda frame: kernel(only(frame))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -188,7 +189,15 @@ def _coalesce_types(name: str, types: Types, literals: Literals) -> Signature:
     return Signature(name, (common,) * len(types), common)
 
 
-@branching("coalesce", types=_coalesce_types, aliases={"ifnull": "coalesce", "nvl": "coalesce"})
+def _nvl_types(name: str, types: Types, literals: Literals) -> Signature:
+    count_arguments(name, types, 2)
+    return replace(_coalesce_types(name, types, literals), name="coalesce")
+
+
+typed("nvl", "ifnull", types=_nvl_types)
+
+
+@branching("coalesce", types=_coalesce_types)
 def _coalesce(call: Call, args: Sequence[Run]) -> Run:
     if not any(fallible(arg) for arg in call.args[1:]):
         first_valid = pc.get_function("coalesce").call

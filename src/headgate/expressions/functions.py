@@ -26,7 +26,7 @@ from headgate.expressions.coercion import can_cast, common_type
 from headgate.expressions.registry import ALIASES, FUNCTIONS, completed, fallible, may_fail
 from headgate.expressions.signature import FunctionError, Signature, UnknownFunction, WrongArguments
 from headgate.expressions.strings import parts, patterns, text  # noqa: F401
-from headgate.expressions.times import dates, formats, instants, moving  # noqa: F401
+from headgate.expressions.times import dates, formats, instants, interval_parts, moving  # noqa: F401
 
 __all__ = [
     "AggregateSignature",

@@ -18,7 +18,7 @@ from headgate.expressions.registry import function, typed
 from headgate.expressions.rules import takes
 from headgate.expressions.signature import Literals, Signature, Types, WrongArguments, count_arguments
 from headgate.graph.expressions import Call
-from headgate.graph.types import BIGINT, DOUBLE, INT, is_integral
+from headgate.graph.types import BIGINT, DOUBLE, INT, INTERVAL, is_integral
 
 _ONE_DOUBLE = takes((DOUBLE,), DOUBLE)
 _TWO_DOUBLES = takes((DOUBLE, DOUBLE), DOUBLE)
@@ -66,7 +66,12 @@ def _atan2(call: Call) -> Kernel:
     return lambda a, b: run(pc.add(a, zero), pc.add(b, zero))
 
 
-@function(*_NUMPY, types=_ONE_DOUBLE, aliases={"signum": "sign"})
+def _sign_types(name: str, types: Types, literals: Literals) -> Signature:
+    return Signature(name, types, DOUBLE) if types == (INTERVAL,) else _ONE_DOUBLE(name, types, literals)
+
+
+@function("sign", types=_sign_types, aliases={"signum": "sign"})
+@function(*(_NUMPY.keys() - {"sign"}), types=_ONE_DOUBLE)
 def _numpy_function(call: Call) -> Kernel:
     function = _NUMPY[call.name]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -80,7 +81,10 @@ class Literal(Expr):
 
     @property
     def scalar(self) -> pa.Scalar:
-        return pa.scalar(self.value, self.type)
+        value = self.value
+        if isinstance(value, timedelta):  # Arrow refuses the shortest of all intervals as a timedelta
+            value = value // timedelta(microseconds=1)
+        return pa.scalar(value, self.type)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ def catalyst(
     unknown: bool = False,
     tree: exp.Expr | None = None,
 ) -> Expr:
-    """The call as Catalyst computes it. `unknown`: Spark is asked for its type; `tree`: its text, if not the call's."""
+    """The call as Catalyst computes it. `unknown`: only Spark knows its type; `tree`: its text, if not the call's."""
     base = binder.scope.relation.base
     what = "this cast" if call.name in ("cast", "try_cast") else INFIX.get(call.name, f"{call.name}(…)")
     reads = _reads(binder, tree) if tree is not None else _columns(call)
@@ -46,9 +46,10 @@ def catalyst(
     except NotSpark as part:
         message = f"{what} is computed by Spark where the rows enter, and {part} cannot be computed there"
         raise binder.error(message, at) from None
-    type_ = call.type
-    if unknown:
-        type_ = _ask(binder, call.name, text, source.schema, at)
+    # Spark's analyzer is asked even where the type is known: it checks the arguments, which the rules of most functions
+    # without a kernel leave to it. What it refuses must not reach a running lane.
+    asked = unknown or binder.context.type_of is not None
+    type_ = _ask(binder, call.name, text, source.schema, at) if asked else call.type
     return Catalyst(type_, text, tuple(reads))
 
 

@@ -81,6 +81,7 @@ _INTERNAL = frozenset(
         *("add", "subtract", "multiply", "divide", "eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"),
         *("bitand", "bitor", "bitxor", "bitnot", "is_null", "is_not_null", "is_true", "is_false", "is_not_true"),
         *("is_not_false", "element", "field", "plus_months", "extract_seconds", "yearofweek", "in", "case", "cast"),
+        *("interval_days", "interval_hours", "interval_minutes", "interval_seconds"),
     )
 )
 _WITH_UNIT = {

@@ -18,7 +18,14 @@ from headgate.graph.expressions import Call, Column, Expr, Literal
 from headgate.sql.intervals import interval_text
 
 _TRIM = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}
-_EXTRACTED = {"extract_seconds": "SECOND", "yearofweek": "YEAROFWEEK"}
+_EXTRACTED = {
+    "extract_seconds": "SECOND",
+    "yearofweek": "YEAROFWEEK",
+    "interval_days": "DAY",
+    "interval_hours": "HOUR",
+    "interval_minutes": "MINUTE",
+    "interval_seconds": "SECOND",
+}
 
 
 class NotSpark(ValueError):

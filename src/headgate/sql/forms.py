@@ -14,26 +14,34 @@ from headgate.sql.catalyst import catalyst
 from headgate.sql.columns import arrow_type
 from headgate.sql.dialect import start
 from headgate.sql.errors import Script, closest
-from headgate.sql.intervals import interval, interval_fields, months
+from headgate.sql.intervals import FIELDS, interval, interval_fields, months
 
 if TYPE_CHECKING:
     from headgate.sql.expressions import ExpressionBinder
 
 _PARTS = {
-    "year": "year",
-    "quarter": "quarter",
-    "month": "month",
-    "week": "weekofyear",
-    "day": "day",
-    "dayofweek": "dayofweek",
-    "dow": "dayofweek",
-    "doy": "dayofyear",
-    "hour": "hour",
-    "minute": "minute",
-    "second": "extract_seconds",
+    **dict.fromkeys(("year", "y", "years", "yr", "yrs"), "year"),
     "yearofweek": "yearofweek",
-    "dayofweek_iso": "date_part",
+    **dict.fromkeys(("quarter", "qtr"), "quarter"),
+    **dict.fromkeys(("month", "mon", "mons", "months"), "month"),
+    **dict.fromkeys(("week", "w", "weeks"), "weekofyear"),
+    **dict.fromkeys(("day", "d", "days"), "day"),
+    **dict.fromkeys(("dayofweek", "dow"), "dayofweek"),
+    **dict.fromkeys(("dayofweek_iso", "dow_iso"), "date_part"),
+    "doy": "dayofyear",
+    **dict.fromkeys(("hour", "h", "hours", "hr", "hrs"), "hour"),
+    **dict.fromkeys(("minute", "m", "min", "mins", "minutes"), "minute"),
+    **dict.fromkeys(("second", "s", "sec", "seconds", "secs"), "extract_seconds"),
 }
+"""The function that gives a part of a date or time, by Spark's names of the part."""
+
+_INTERVAL_PARTS = {
+    "day": ("day", "interval_days"),
+    "hour": ("hour", "interval_hours"),
+    "minute": ("minute", "interval_minutes"),
+    "extract_seconds": ("second", "interval_seconds"),
+}
+"""The field of an interval and the function that gives it, by the function that gives it of a time."""
 
 
 def _literal(binder: ExpressionBinder, node: exp.Literal) -> Expr:
@@ -220,14 +228,25 @@ def date_part(binder: ExpressionBinder, node: exp.Anonymous) -> Expr:
 
 def _part(binder: ExpressionBinder, word: str, value: exp.Expr, node: exp.Expr) -> Expr:
     part = word.lower()
-    name = _PARTS.get(part) or _PARTS.get(part.removesuffix("s"))
+    name = _PARTS.get(part)
     if name is None:
         hint = "; write unix_timestamp(…)" if part == "epoch" else closest(part, _PARTS)
         raise binder.error(f"cannot extract {word}{hint}", node)
+    bound = binder.bind(value)
+    if bound.type == t.INTERVAL:
+        return _interval_part(binder, name, word, bound, node)
     if name == "date_part":
-        bound = binder.bind(value)
         return catalyst(binder, Call(t.INT, name, (Literal(t.STRING, part.upper()), bound)), node)
-    return binder.call(name, [value], node)
+    return binder.apply(name, [bound], node, [start(value)])
+
+
+def _interval_part(binder: ExpressionBinder, name: str, word: str, value: Expr, node: exp.Expr) -> Expr:
+    field, function = _INTERVAL_PARTS.get(name, ("", ""))
+    first, last = interval_fields(value)
+    if field not in FIELDS[FIELDS.index(first) : FIELDS.index(last) + 1]:
+        fields = first.upper() if first == last else f"{first.upper()} TO {last.upper()}"
+        raise binder.error(f"cannot extract {word} from an INTERVAL {fields}", node)
+    return binder.apply(function, [value], node, [start(node)])
 
 
 def _moved(binder: ExpressionBinder, node: exp.Expr) -> Expr:

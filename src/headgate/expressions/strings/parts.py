@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -83,7 +84,14 @@ def _by_groups(
     return joined if missing is None else pc.if_else(pa.array(missing), pa.scalar(None, joined.type), joined)
 
 
-@function("left", "right", types=takes((STRING, INT), STRING))
+def _end_types(name: str, types: Types, literals: Literals) -> Signature:
+    if name == "left" and types[:1] == (BINARY,):
+        count_arguments(name, types, 2)
+        return Signature(name, (BINARY, implicit(name, 1, types[1], INT)), BINARY, native=False)
+    return takes((STRING, INT), STRING)(name, types, literals)
+
+
+@function("left", "right", types=_end_types)
 def _end(call: Call) -> Kernel:
     if null_literal(call):
         return all_null(call)
@@ -114,7 +122,13 @@ def first_place(text: pa.Array, search: str) -> pa.Array:
     return pc.if_else(pc.less(found, 0), pa.scalar(0, INT), pc.add(pc.utf8_length(before), pa.scalar(1, INT)))
 
 
-@function("instr", types=takes((STRING, STRING), INT, constant=(1,)))
+def _instr_types(name: str, types: Types, literals: Literals) -> Signature:
+    """instr(text, search[, from[, occurrence]]): from a place, or from the end if it is negative."""
+    found = takes((STRING, STRING, INT, INT), INT, 2, constant=(1,))(name, types, literals)
+    return found if len(types) == 2 else replace(found, native=False)
+
+
+@function("instr", types=_instr_types)
 def _instr(call: Call) -> Kernel:
     if null_literal(call):
         return all_null(call)

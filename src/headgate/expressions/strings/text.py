@@ -85,7 +85,7 @@ def _ascii(call: Call) -> Kernel:
 
 def _reverse_types(name: str, types: Types, literals: Literals) -> Signature:
     count_arguments(name, types, 1)
-    if pa.types.is_list(types[0]):
+    if pa.types.is_list(types[0]) or types[0] == BINARY:
         return Signature(name, types, types[0], native=False)
     return Signature(name, (implicit(name, 0, types[0], STRING),), STRING)
 
@@ -151,8 +151,8 @@ def _concat_ws(call: Call) -> Kernel:
 
 def _pad_types(name: str, types: Types, literals: Literals) -> Signature:
     count_arguments(name, types, 2, 3)
-    if types[0] == BINARY:
-        return Signature(name, types, BINARY, native=False)
+    if types[0] == BINARY and types[2:] in ((), (BINARY,)):
+        return Signature(name, (BINARY, implicit(name, 1, types[1], INT), *types[2:]), BINARY, native=False)
     wanted = (STRING, INT, STRING)[: len(types)]
     args = tuple(implicit(name, i, t, w) for i, (t, w) in enumerate(zip(types, wanted, strict=True)))
     return Signature(name, args, STRING, native=all(map(is_literal, types[1:], literals[1:])))

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.expressions.buffers import nulls, numbers, rebuilt
+from headgate.expressions.buffers import Numbers, nulls, numbers, rebuilt
 from headgate.expressions.coercion import implicit, is_decimal, is_floating
 from headgate.expressions.errors import EvaluationError
 from headgate.expressions.kernels import Kernel, Value, all_null, arrays, constant, null_literal
@@ -100,9 +100,7 @@ def _clock_part(call: Call) -> Kernel:
         (array,) = arrays(value)
         clock, missing = numbers(wall_clock(array, zone)), nulls(array)
         if call.name == "extract_seconds":
-            micros = rebuilt(clock % (60 * SECOND), BIGINT, missing)
-            plain = pc.cast(pc.cast(micros, pa.decimal128(19, 0)), pa.decimal128(8, 0))
-            return pa.Array.from_buffers(call.type, len(plain), plain.buffers()[:2], offset=plain.offset)
+            return decimal_seconds(clock % (60 * SECOND), missing)
         if call.name == "hour":
             part = clock // _HOUR % 24
         else:
@@ -110,6 +108,12 @@ def _clock_part(call: Call) -> Kernel:
         return rebuilt(part, INT, missing)
 
     return run
+
+
+def decimal_seconds(micros: Numbers, missing: Numbers | None) -> pa.Array:
+    """Microseconds below a minute as seconds with six decimals."""
+    plain = pc.cast(pc.cast(rebuilt(micros, BIGINT, missing), pa.decimal128(19, 0)), pa.decimal128(8, 0))
+    return pa.Array.from_buffers(pa.decimal128(8, 6), len(plain), plain.buffers()[:2], offset=plain.offset)
 
 
 def _date_trunc_types(name: str, types: Types, literals: Literals) -> Signature:
