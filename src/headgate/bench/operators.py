@@ -210,6 +210,19 @@ def _rate(push: Callable[[int], object], batches: int) -> float:
     return max(rates)
 
 
+def _shifted_batches(keys: int) -> Callable[[int, int], pa.RecordBatch]:
+    """Prepares ten batches. The function returned gives number `n` of them in turn, with event times shifted by whole
+    seconds: only that column is computed during the measurement."""
+    batches = [sensors(ROWS, seed, keys=keys) for seed in range(10)]
+    times = [rows.column(0).cast(pa.int64()) for rows in batches]
+
+    def batch(number: int, seconds: int) -> pa.RecordBatch:
+        shifted = pc.add(times[number % 10], seconds * SECOND).cast(TIMESTAMP)
+        return batches[number % 10].set_column(0, "ts", shifted)
+
+    return batch
+
+
 def window_aggregate() -> Outcome:
     """Count, sum, average and maximum of 1,000 groups in tumbling windows; a watermark follows every batch."""
     load, degrees = Column(DOUBLE, 4), Column(INT, 2)
@@ -223,15 +236,8 @@ def window_aggregate() -> Outcome:
     window = Window("time", 10 * SECOND, 10 * SECOND, 0, Column(TIMESTAMP, 0))
     plan = Aggregate(schema, Source(SENSORS, "s", 0, 2 * SECOND), (Column(BIGINT, 1),), calls, window)
     runner = Runner(graph_of(plan))
-    # Ten batches are prepared; only the column of event times is computed during the measurement.
-    batches = [sensors(ROWS, seed) for seed in range(10)]
-    times = [rows.column(0).cast(pa.int64()) for rows in batches]
-
-    def push(number: int) -> None:
-        at = pc.add(times[number % 10], number * SECOND).cast(TIMESTAMP)
-        runner.push("s", batches[number % 10].set_column(0, "ts", at))
-
-    rate = _rate(push, 100)
+    batch = _shifted_batches(keys=1000)
+    rate = _rate(lambda number: runner.push("s", batch(number, number)), 100)
     return Outcome(
         name="operators-window-aggregate",
         source="design goal",
@@ -250,14 +256,8 @@ def symmetric_join() -> Outcome:
     bound = TimeBound(ts, ts, -2 * SECOND, 2 * SECOND)
     left, right = Source(SENSORS, "l", 0, SECOND), Source(SENSORS, "r", 0, SECOND)
     runner = Runner(graph_of(Join(pair, left, right, "inner", (key,), (key,), bound)))
-    batches = [sensors(ROWS, seed, keys=40_000) for seed in range(10)]
-    times = [rows.column(0).cast(pa.int64()) for rows in batches]
-
-    def push(number: int) -> None:
-        at = pc.add(times[number % 10], number // 2 * SECOND).cast(TIMESTAMP)
-        runner.push("lr"[number % 2], batches[number % 10].set_column(0, "ts", at))
-
-    rate = _rate(push, 100)
+    batch = _shifted_batches(keys=40_000)
+    rate = _rate(lambda number: runner.push("lr"[number % 2], batch(number, number // 2)), 100)
     joined = runner.results("q0").num_rows
     return Outcome(
         name="operators-symmetric-join",

@@ -63,6 +63,13 @@ def _check(name: str, selectivity: float, bytes_out: float | None) -> None:
         raise ModelError(f"{name} writes rows of {bytes_out} bytes; give zero or more")
 
 
+def _check_window(name: str, seconds: float | None, rows: float | None) -> None:
+    if (seconds is None) == (rows is None):
+        raise ModelError(f"{name} needs either a window in seconds or a window in rows")
+    if not (seconds or rows or 0) > 0:
+        raise ModelError(f"{name}'s window must be above zero")
+
+
 @dataclass(frozen=True)
 class OperatorModel(Model):
     """A stateless operator: `cost` per row (a number is a fixed cost), `selectivity` results per row.
@@ -118,10 +125,7 @@ class JoinModel(Model):
     def __post_init__(self) -> None:
         cost(self.cost)
         _check("a join", self.selectivity, self.bytes_out)
-        if (self.window is None) == (self.rows is None):
-            raise ModelError("a join needs either a window in seconds or a window in rows")
-        if not (self.window or self.rows or 0) > 0:
-            raise ModelError("a join's window must be above zero")
+        _check_window("a join", self.window, self.rows)
         if self.probe < 0 or self.match < 0 or self.expire < 0:
             raise ModelError("a join's cost per probe, per match and per expired row must not be negative")
         if self.expire and (self.window is None or self.tumbling):
@@ -240,10 +244,7 @@ class AggregateModel(Model):
     def __post_init__(self) -> None:
         cost(self.cost)
         _check("an aggregate", self.groups, self.bytes_out)
-        if (self.window is None) == (self.rows is None):
-            raise ModelError("an aggregate needs either a window in seconds or a window in rows")
-        if not (self.window or self.rows or 0) > 0:
-            raise ModelError("an aggregate's window must be above zero")
+        _check_window("an aggregate", self.window, self.rows)
 
     def expected(self, rates: Sequence[float]) -> Expected:
         seen = self.rows if self.rows is not None else sum(rates) * (self.window or 0.0)
