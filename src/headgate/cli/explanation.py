@@ -1,4 +1,4 @@
-"""What `headgate explain` tells of a script, as data: operators and who shares them, units and their turns."""
+"""What `headgate explain` shows of a script, as data: operators, the queries that share them, units and their turns."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExplainedOperator:
-    """One operator of the shared graph. Costs are what the scheduler expects before it has measured.
+    """One operator of the shared graph. Costs are the scheduler's estimates before it has measured.
 
-    It is in several units where a policy schedules paths that meet.
+    It is in several units if a policy schedules paths that meet.
     """
 
     number: int
@@ -44,7 +44,7 @@ class ExplainedOperator:
 
 @dataclass(frozen=True)
 class ExplainedUnit:
-    """One unit under the policy. `turn` is its place when every unit has one row waiting (None: never asked)."""
+    """One unit under the policy. `turn`: its place in the order of grants if one row waits everywhere (None: never)."""
 
     number: int
     operators: tuple[int, ...]
@@ -55,7 +55,7 @@ class ExplainedUnit:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All there is to tell."""
+    """The shared graph of a script under a policy."""
 
     streams: tuple[Stream, ...]
     queries: tuple[Query, ...]
@@ -70,7 +70,7 @@ class Explanation:
         return [step for step in self.operators if step.shared]
 
     def json(self) -> dict[str, Any]:
-        """The same for programs."""
+        """The explanation as plain values."""
         return {
             "policy": self.policy,
             "streams": [

@@ -168,7 +168,7 @@ def _settle(
     heights: Mapping[Hashable, float],
     middle: dict[Hashable, float],
 ) -> None:
-    """Puts the nodes of a layer as near to their wishes as their order and the gaps allow.
+    """Places the nodes of a layer as near to their preferred positions as their order and the gaps allow.
 
     Nodes that would touch become one block, which stands at the mean of its wishes (pool adjacent violators).
     """

@@ -1,4 +1,4 @@
-"""Operators and expressions as a person would write them: column names instead of positions, signs instead of names."""
+"""Operators and expressions for people: column names instead of positions, symbols instead of function names."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _constant(value: object) -> str:
 def _call(call: Call, names: Sequence[str]) -> str:
     inside = [expression(a, names) for a in call.args]
     if call.name in ("cast", "try_cast"):
-        # A widening that the binder put in says nothing to a reader.
+        # The cast of a constant, which the binder inserted, is not shown.
         return inside[0] if isinstance(call.args[0], Literal) else f"{inside[0]}::{sql_name(call.type)}"
     if call.name in INFIX or call.name in PREFIX:
         inside = [

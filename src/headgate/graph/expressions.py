@@ -50,6 +50,10 @@ class Expr(Structural):
         """
         return self.rewrite(lambda e: Column(e.type, positions[e.index]) if isinstance(e, Column) else None)
 
+    def shifted(self, by: int) -> Expr:
+        """The same expression over columns that stand further to the right."""
+        return self.rewrite(lambda e: Column(e.type, e.index + by) if isinstance(e, Column) else None)
+
     def __str__(self) -> str:
         return self.text
 

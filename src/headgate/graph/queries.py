@@ -61,7 +61,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Query:
-    """A named continuous SELECT. `plan` puts out the visible columns first.
+    """A named continuous SELECT. The plan's first columns are the visible ones.
 
     In mode update the plan's columns are: the `visible` ones, then hidden columns that identify the row
     (the group's keys), then the boolean `deleted`; a result replaces the earlier one with the same identity.

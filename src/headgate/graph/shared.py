@@ -22,7 +22,7 @@ class SharedGraph:
         self._next = 0
 
     def add(self, query: Query) -> list[int]:
-        """Adds a query and gives the numbers of the operators that are new, inputs first."""
+        """Adds a query; returns the numbers of the operators that are new, inputs first."""
         if query.name in self._queries:
             raise ValueError(f"query {query.name} is in the graph already; remove it first")
         self._queries[query.name] = query
@@ -40,7 +40,7 @@ class SharedGraph:
         return new
 
     def remove(self, name: str) -> list[int]:
-        """Removes a query and gives the numbers of the operators that nobody needs any more, consumers first."""
+        """Removes a query; returns the numbers of the operators that no query needs any more, consumers first."""
         if self._queries.pop(name, None) is None:
             raise KeyError(name)
         gone: list[int] = []
@@ -74,7 +74,7 @@ class SharedGraph:
         return tuple(self._numbers[i] for i in self._nodes[number].inputs)
 
     def consumers(self, number: int) -> list[tuple[int, int]]:
-        """Who reads an operator's output: (consumer, port)."""
+        """The readers of an operator's output: (consumer, port)."""
         return [
             (consumer, port)
             for consumer in self._nodes
@@ -87,7 +87,7 @@ class SharedGraph:
         return frozenset(self._users[number])
 
     def outputs(self, number: int) -> list[Query]:
-        """The queries whose results are what this operator puts out."""
+        """The queries whose results are this operator's output."""
         return [q for q in self._queries.values() if self._numbers[q.plan] == number]
 
     def sources(self) -> Iterator[tuple[int, Source]]:

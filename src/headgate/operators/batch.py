@@ -1,4 +1,4 @@
-"""What travels between operators: rows with a pending selection, what was computed on them, and when they arrived."""
+"""A batch: rows with a pending selection, the values computed on them, and when they arrived."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Arrival:
 class Batch:
     """Rows on their way through the graph.
 
-    `mask` is a selection that is still pending: rows where it is not true are out, but have not been copied away.
+    `mask` is a pending selection: rows for which it is not true are dropped, but not yet copied away.
     `computed` keeps the value of each expression on all of `rows`; every reader of these rows shares it.
-    `watermark` is the stream's watermark when the rows entered: rows behind it are late, wherever they wait.
+    `watermark` is the stream's watermark when the rows entered: rows behind it are late, however long they were queued.
     """
 
     rows: pa.RecordBatch
@@ -44,7 +44,7 @@ class Batch:
     computed: dict[Expr, pa.Array] = field(default_factory=dict)
 
     def materialized(self) -> Batch:
-        """The same rows with the selection carried out; itself if none is pending."""
+        """The batch with the pending selection applied; itself if there is none."""
         if self.mask is None:
             return self
         rows = self.rows.filter(self.mask)

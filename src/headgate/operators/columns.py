@@ -1,4 +1,4 @@
-"""Taking part of a batch: only the columns that are needed, only the rows that are selected."""
+"""Parts of a batch: only the needed columns, only the selected rows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from headgate.operators.batch import Arrival, Batch
 
 
 class NarrowInput:
-    """Expressions over a wide input, made ready to run over just the columns that they read.
+    """Expressions over a wide input, rewritten to run over only the columns that they read.
 
-    A selection that is pending is carried out on those columns alone.
+    A pending selection is materialized on those columns alone.
     """
 
     def __init__(self, exprs: Sequence[Expr], also: Iterable[int] = ()) -> None:
@@ -26,7 +26,7 @@ class NarrowInput:
         self.exprs = tuple(expr.moved(self._moved) for expr in exprs)
 
     def position(self, column: int) -> int:
-        """Where a column of the input stands in what `materialized` gives."""
+        """The position of an input column in the batch that `materialized` returns."""
         return self._moved[column]
 
     def materialized(self, batch: Batch) -> Batch:
@@ -43,13 +43,13 @@ class NarrowInput:
 
 
 def renamed(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """The first columns of a batch under the names of a schema; what stands behind them is left out."""
+    """The first columns of a batch under the names of a schema; further columns are dropped."""
     arrays = [rows.column(index) for index in range(len(schema))]
     return record(arrays, schema.names, rows.num_rows)
 
 
 def record(arrays: Sequence[pa.Array], names: Sequence[str], rows: int) -> pa.RecordBatch:
-    """A record batch of arrays, also when there are no columns but rows."""
+    """A record batch of arrays; without columns it still has its number of rows."""
     if arrays:
         return pa.RecordBatch.from_arrays(list(arrays), names=list(names))
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
@@ -62,7 +62,7 @@ def part_of(arrival: Arrival, rows: int) -> Arrival:
 
 
 def array_of(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
+    """A column as one chunk."""
     if isinstance(column, pa.ChunkedArray):
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return column

@@ -1,4 +1,4 @@
-"""What every live operator offers: the contract between operators and whoever drives them."""
+"""The contract of live operators: what the runtime calls, and what it may rely on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Snapshot:
 
 
 class LiveOperator(Protocol):
-    """An operator at work. Knows nothing of queues, threads or Spark; used by one thread at a time.
+    """A running operator. It knows nothing of queues, threads or Spark, and is used by one thread at a time.
 
     Every batch of a stream is followed by the stream's watermark (NEVER if it has none); the end of a stream is the
     watermark FOREVER. Results depend on the rows and the watermarks of each port, never on how rows are cut into
@@ -36,7 +36,7 @@ class LiveOperator(Protocol):
     """
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
-        """Takes rows from a port and gives those that are ready."""
+        """Processes rows of a port; returns the results that are ready."""
         ...
 
     def advance(self, port: int, watermark: int) -> tuple[list[Batch], int]:
@@ -44,11 +44,11 @@ class LiveOperator(Protocol):
         ...
 
     def snapshot(self) -> Snapshot:
-        """The state now. Cheap where little changed; the operator goes on unharmed."""
+        """The state now. It costs what changed since the last snapshot, and does not disturb the operator."""
         ...
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Takes back a state; called once, on a new object."""
+        """Restores a state; called once, on a new object."""
         ...
 
     @property
@@ -59,5 +59,5 @@ class LiveOperator(Protocol):
 
     @property
     def late_rows(self) -> int:
-        """Rows dropped because they came behind the watermark."""
+        """Rows dropped because they were behind the watermark."""
         ...

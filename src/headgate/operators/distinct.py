@@ -22,7 +22,7 @@ from headgate.operators.windows import late_before, microseconds
 
 @implements(Distinct)
 class LiveDistinct:
-    """Puts a row out when it is first seen. Rows that come behind the watermark are dropped and counted.
+    """Emits a row when it is first seen. Rows behind the watermark are dropped and counted.
 
     A row without a time is never late and never forgotten.
     """

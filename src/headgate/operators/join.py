@@ -39,10 +39,10 @@ def shifted(watermark: int, by: int | None) -> int:
 class LiveJoin:
     """Rows wait on their side until the watermark of the other side is past everything they could match.
 
-    A kept row's flag says that it has had a partner (or was put out without one). Outer and anti joins put out rows
-    without partners when their time is over; a semi join puts out a left row with its first partner.
+    A stored row's flag says that it has had a partner (or was emitted without one). Outer and anti joins emit rows
+    without partners when no partner can come any more; a semi join emits a left row with its first partner.
     Rows with a null in a key, or without an event time, never have partners. Late rows (event time at or
-    before the watermark under which they came) are dropped and counted.
+    before the watermark when they arrived) are dropped and counted.
     """
 
     def __init__(self, node: Join, settings: Settings) -> None:
@@ -57,15 +57,15 @@ class LiveJoin:
         self._types = (left.types, right.types)
         self._pair_names = [f"l{i}" for i in range(len(left))] + [f"r{i}" for i in range(len(right))]
         self._names = node.schema.names
-        # Which sides put out rows without partners, and for which sides it matters that a row had one.
+        # Which sides emit rows without partners, and for which sides it matters that a row had one.
         self._alone = (node.how in ("left", "full", "anti"), node.how in ("right", "full"))
         self._flagged = (self._alone[LEFT] or node.how == "semi", self._alone[RIGHT])
-        # When the newest rows arrived, and when those did for which rows are put out now.
+        # The arrival of the newest rows, and of the rows that cause the current results.
         self._newest = self._cause = 0.0
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
         if batch.arrival.count:
-            # Several batches of one side may have been taken before this one: what it meets of them waited for it.
+            # Matching rows of the other side waited for this batch: their results count as arrived with it.
             self._cause = batch.arrival.total / batch.arrival.count
             self._newest = max(self._newest, self._cause)
         side = self._sides[port]
@@ -115,7 +115,7 @@ class LiveJoin:
     def _pairs(
         self, port: int, arrived: Arrived, run: Run, probes: Ints, rows: Ints
     ) -> tuple[Ints, Ints, Sequence[pa.Array] | None]:
-        """The pairs that the residual condition lets through, and their columns if they are put out as pairs."""
+        """The pairs that the residual condition lets through, and their columns if pairs are emitted."""
         one_sided = self._how in ("semi", "anti")
         if one_sided and not self._residual:
             return probes, rows, None
@@ -134,7 +134,7 @@ class LiveJoin:
         return probes, rows, None if one_sided else columns
 
     def _store(self, port: int, arrived: Arrived, matched: Flags) -> list[Batch]:
-        """Keeps new rows for those to come; gives at once those that nothing to come can match."""
+        """Stores new rows for later matches; returns at once the rows that nothing later can match."""
         out: list[Batch] = []
         needed: Flags | None = None
         if port == LEFT and self._how in ("semi", "anti"):
@@ -153,7 +153,7 @@ class LiveJoin:
         return out
 
     def _bound(self, port: int) -> int:
-        """Rows of a side with event times before this have met all that they can match."""
+        """Rows of a side with event times before this can have no further match."""
         if port == LEFT:
             return shifted(self._sides[RIGHT].watermark, None if self._high is None else -self._high)
         return shifted(self._sides[LEFT].watermark, self._low)
@@ -175,7 +175,7 @@ class LiveJoin:
         return out, self._passed()
 
     def _passed(self) -> int:
-        """No row that is put out later has an event time, left or right, before this."""
+        """The output's watermark: no later result has an event time, left or right, before it."""
         left, right = self._sides[LEFT].watermark, self._sides[RIGHT].watermark
         of_left = min(left, self._bound(LEFT))
         if self._how in ("semi", "anti"):

@@ -1,4 +1,4 @@
-"""One side of a join: what is read from a batch of it, and the rows that wait for partners."""
+"""One side of a join: reading its batches, and the rows that wait for partners."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Arrived:
-    """Rows of one side in order of the hashes of their keys, and those that can have no partner at all."""
+    """New rows of one side, sorted by the hashes of their keys."""
 
     def __init__(self, rows: pa.RecordBatch, keys: list[pa.Array], hashes: Hashes, times: Ints) -> None:
         order = np.argsort(hashes)
@@ -81,7 +81,7 @@ class JoinSide:
         return Arrived(rows.filter(able), flat, hashed(flat, len(times)), times), alone
 
     def keep(self, arrived: Arrived, matched: npt.NDArray[np.bool_], needed: npt.NDArray[np.bool_] | None) -> None:
-        """Lets rows wait for partners; `needed`: only these (None: all)."""
+        """Stores rows that wait for partners; `needed`: which of them (None: all)."""
         columns = [*arrived.rows.columns, *(() if self._plain else arrived.keys)]
         table = pa.Table.from_arrays(columns, names=[f"c{i}" for i in range(len(columns))])
         if needed is None or needed.all():

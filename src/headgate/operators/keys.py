@@ -108,7 +108,7 @@ def ordered(column: pa.Array) -> pa.Array:
 
 
 def ranks(column: pa.Array) -> np.ndarray:
-    """The place of each value in Spark's order, equal values alike; what stands for a null says nothing.
+    """The place of each value in Spark's order, equal values alike; the place of a null is arbitrary.
 
     A struct's members decide one after the other, and there a null is the smallest.
 

@@ -27,7 +27,7 @@ Flags = npt.NDArray[np.bool_]
 
 @implements(Lookup)
 class LiveLookup(Stateless):
-    """The table is indexed once, when the operator is made. Rows with a null in a key have no partner."""
+    """The table is indexed once, when the operator is created. Rows with a null in a key have no partner."""
 
     def __init__(self, node: Lookup, settings: Settings) -> None:
         if node.how not in ("inner", "left", "semi", "anti"):

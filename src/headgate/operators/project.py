@@ -16,8 +16,8 @@ from headgate.operators.stateless import Stateless
 class LiveProject(Stateless):
     """A projection. Plain columns are passed on under the pending selection, without a copy.
 
-    Where something is computed, the selection is carried out first, on the columns that are read and no others:
-    an expression never sees a row that was filtered out.
+    Before anything is computed, a pending selection is materialized, on only the columns that are read: an expression
+    never sees a row that was filtered out.
     """
 
     def __init__(self, node: Project, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Pushes batches through a graph, all edges direct, in this process, for tests and notebooks: no Spark in the way."""
+"""Runs a graph in this process with all edges direct: for tests and notebooks, without Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headgate.operators.windows import highest
 
 @dataclass(frozen=True)
 class RunnerSnapshot:
-    """All that a runner knows: the state of each operator, each source's watermark, the results so far."""
+    """The state of a runner: that of each operator, each source's watermark, the results so far."""
 
     operators: Mapping[int, Snapshot] = field(default_factory=dict)
     watermarks: Mapping[int, int] = field(default_factory=dict)
@@ -65,13 +65,13 @@ class Runner:
             self._advance(number, 0, self._watermarks[number])
 
     def finish(self) -> None:
-        """Ends every stream: whatever still waits for its window to close is put out."""
+        """Ends every stream: all open windows are emitted."""
         for number in self._watermarks:
             self._watermarks[number] = FOREVER
             self._advance(number, 0, FOREVER)
 
     def results(self, query: str) -> pa.Table:
-        """What a query has put out so far; where rows replace earlier ones, the newest of each identity."""
+        """The results of a query so far; where rows replace earlier ones, the newest of each identity."""
         found = self._queries[query]
         width = len(found.plan.schema) if found.mode == "update" else found.visible
         schema = pa.schema([pa.field(f.name, f.type) for f in found.plan.schema.fields[:width]])
@@ -82,7 +82,7 @@ class Runner:
 
     @property
     def late_rows(self) -> dict[str, int]:
-        """For each query, how many rows its operators dropped because they came too late."""
+        """For each query, the number of late rows that its operators dropped."""
         return {
             name: sum(op.late_rows for number, op in self._operators.items() if name in self._users[number])
             for name in self._queries
@@ -94,7 +94,7 @@ class Runner:
         return self._operators
 
     def snapshot(self) -> RunnerSnapshot:
-        """Everything, between two batches. Costs what changed since the last one."""
+        """The state between two batches. It costs what changed since the last snapshot."""
         return RunnerSnapshot(
             {number: op.snapshot() for number, op in self._operators.items()},
             dict(self._watermarks),
@@ -102,7 +102,7 @@ class Runner:
         )
 
     def restore(self, snapshot: RunnerSnapshot) -> None:
-        """Takes back what another runner of the same graph had; called once, before anything is pushed."""
+        """Restores the state of another runner of the same graph; called once, before any push."""
         for number, state in snapshot.operators.items():
             self._operators[number].restore(state)
         self._watermarks.update(snapshot.watermarks)

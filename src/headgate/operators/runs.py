@@ -1,4 +1,4 @@
-"""State that is looked up by key: immutable runs of rows, each with an index by hash, merged as they grow alike.
+"""State that is looked up by key: immutable runs of rows, each with an index by hash, merged when of similar size.
 
 A run never changes, except that rows of it may be flagged; so a snapshot writes only the runs that are new and the
 flags that changed. Merging the newest runs whenever the newer is at least half as large as the older keeps the
@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _PAIRS = 1 << 19
-"""At most about so many candidate pairs are looked at together."""
+"""Candidate pairs are compared in lots of about this many."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Run:
         self.version += 1
 
     def passed(self, bound: int) -> Ints:
-        """The rows with times below a bound that were not given before."""
+        """The rows with times below a bound that were not returned before."""
         if self._by_time is None:
             self._by_time = np.argsort(self.times, kind="stable")
             self._sorted_times = self.times[self._by_time]
@@ -149,7 +149,7 @@ class Runs:
         return found
 
     def forget(self, bound: int) -> None:
-        """Rows with times below a bound are not needed any more. Their memory is given back in large pieces."""
+        """Rows with times below a bound are not needed any more. Their memory is freed in large pieces."""
         if bound <= self._bound:
             return
         self._bound = bound
@@ -209,7 +209,7 @@ class Runs:
         return parts, {"runs": runs, "next": self._next, "bound": self._bound}
 
     def restore(self, prefix: str, parts: Mapping[str, pa.Table], meta: Mapping[str, Any]) -> None:
-        """Takes back what `parts` gave."""
+        """Restores what `parts` returned."""
         self._next, self._bound = meta["next"], meta["bound"]
         for number, version in meta["runs"]:
             table = parts[f"{prefix}-{number}"].combine_chunks()

@@ -18,5 +18,5 @@ class LiveSelect(Stateless):
         self._select = Selection(node.predicates)
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
-        # Whether any row is left, whoever passes them on sees, as it counts them.
+        # The caller counts the selected rows anyway, and drops a batch without any.
         return [self._select(batch)]

@@ -1,4 +1,4 @@
-"""What operators without state have in common: watermarks pass through, there is nothing to snapshot."""
+"""Operators without state: watermarks pass through, and there is nothing to snapshot."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from headgate.operators.contract import Snapshot
 
 
 class Stateless:
-    """Subclasses give `process`; everything else of `LiveOperator` is the same for all of them."""
+    """Everything of `LiveOperator` but `process`, which subclasses define."""
 
     state_rows = 0
     state_bytes = 0

@@ -1,4 +1,4 @@
-"""The first rows of each partition by an order, put out when the partition is complete."""
+"""The first rows of each partition by an order, emitted when the partition is complete."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from headgate.operators.windows import late_before, microseconds
 Ints = npt.NDArray[np.int64]
 
 _SPARE = 16384
-"""So many rows more than the last pruning left may wait before the next."""
+"""The state may grow to twice what the last pruning left, plus this many rows, before the next."""
 
 
 @implements(Top)
 class LiveTop:
     """Keeps the rows that may still be among the first; of rows that are equal in the order, the earlier comes first.
 
-    Rows that come behind the watermark are dropped and counted. A row without a time waits for the end of the stream.
+    Rows behind the watermark are dropped and counted. A row without a time waits for the end of the stream.
     """
 
     def __init__(self, node: Top, settings: Settings) -> None:
@@ -72,7 +72,7 @@ class LiveTop:
         return []
 
     def advance(self, port: int, watermark: int) -> tuple[list[Batch], int]:
-        # A row without a time has the time FOREVER: it is put out by the end of the stream.
+        # A row without a time has the time FOREVER: it is emitted at the end of the stream.
         bound = watermark if watermark < FOREVER else FOREVER + 1
         if self._earliest >= bound:
             return [], watermark
@@ -105,7 +105,7 @@ class LiveTop:
             self._push(table)
 
     def _prune(self) -> tuple[pa.Table, Ints]:
-        """Forgets the rows that cannot be among the first any more. Gives those that can, with their ranks."""
+        """Drops rows that can no longer be among the first; returns the others with their ranks."""
         table = pa.concat_tables([t for _, t in self._tables])
         ranks = self._ranks(table)
         first = ranks <= self._count

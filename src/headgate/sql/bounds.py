@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from headgate.graph.event_times import EventTimes, time_of, window_time
-from headgate.graph.expressions import Call, Column, Expr, Literal
+from headgate.graph.expressions import Call, Expr, Literal
 from headgate.graph.operators import TimeBound
 from headgate.graph.types import is_time
 from headgate.sql.times import DAY, is_window, linear
@@ -36,16 +36,11 @@ def divide(terms: Iterable[Expr], width: int, left: EventTimes, right: EventTime
         if side == "left":
             found.left_only.append(term)
         elif side == "right":
-            found.right_only.append(moved_right(term, width))
+            found.right_only.append(term.shifted(-width))
         elif not _between(term, width, left, right, found, bounds):
             found.rest.append(term)
     _choose(found, bounds)
     return found
-
-
-def moved_right(expr: Expr, width: int) -> Expr:
-    """An expression over the right columns of a join as one over the right side alone."""
-    return expr.rewrite(lambda e: Column(e.type, e.index - width) if isinstance(e, Column) else None)
 
 
 def _flat(terms: Iterable[Expr]) -> Iterable[Expr]:
@@ -97,7 +92,7 @@ def _between(
     found: Conditions,
     bounds: dict[tuple[Expr, Expr], _Bound],
 ) -> bool:
-    """Takes a comparison of one side with the other; False if the term is nothing of the kind."""
+    """Takes a comparison of one side with the other; False if the term is not one."""
     if not isinstance(term, Call) or term.name not in _MIRRORED:
         return False
     distance_term = _distance(term)
@@ -106,7 +101,7 @@ def _between(
         name, a, b = _MIRRORED[name], b, a
     if _side(a, width) != "left" or _side(b, width) != "right":
         return False
-    b = moved_right(b, width)
+    b = b.shifted(-width)
     first, second = linear(a, left), linear(b, right)
     if first is not None and second is not None:
         # left + x <= right + y is right - left >= x - y.
@@ -132,7 +127,7 @@ def _between(
 
 
 def _distance(term: Call) -> Call | None:
-    """`a - b < INTERVAL 5 MINUTES` as `a < b + INTERVAL 5 MINUTES`; None if the term is nothing of the kind.
+    """`a - b < INTERVAL 5 MINUTES` as `a < b + INTERVAL 5 MINUTES`; None if the term is not one.
 
     The difference is between wall clocks, so it bounds the join, and the term itself still decides.
     """

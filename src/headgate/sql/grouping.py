@@ -325,7 +325,7 @@ class GroupBinder:
 
 
 def no_event_time(what: str, relation: Relation) -> str:
-    """Why a window has no event time to stand on, and what to write."""
+    """Why a window has no event time here, and what to write."""
     known = times(relation.base)
     named = [c.name for c in relation.columns if time_of(c.expr, known) is not None]
     if named:

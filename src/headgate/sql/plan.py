@@ -44,7 +44,7 @@ def split_plan(base: Operator, conditions: Exprs, schema: Schema, script: Script
 
 
 def carried(node: Operator, wanted: Exprs, names: Iterable[str] = ()) -> Operator:
-    """A node that puts out just these expressions over another."""
+    """A node whose output is just these expressions over another."""
     below, exprs = narrowed(node, wanted)
     labels = list(names) or [f"c{i}" for i in range(len(exprs))]
     schema = Schema(tuple(Field(n, e.type) for n, e in zip(labels, exprs, strict=True)))
@@ -85,7 +85,7 @@ def narrowed(node: Operator, wanted: Exprs) -> tuple[Operator, Exprs]:
 
 
 def _through(node: Operator, wanted: Exprs) -> tuple[Operator, Exprs]:
-    """An operator over its narrowed input, and expressions that it passes on. It takes whatever columns come."""
+    """An operator that takes any columns, over its narrowed input, and expressions that it passes on."""
     (source,) = node.inputs
     own = tuple(expr for scope, expr in node.expressions if scope == 0)
     below, exprs = narrowed(source, (*wanted, *own))
@@ -103,11 +103,11 @@ def _copied(node: Operator, wanted: Exprs) -> tuple[Operator, Exprs]:
     start = 0
     for number, each in enumerate(node.inputs):
         stop = start + len(each.schema)
-        passed = [_moved(a, -start) for a in everywhere if start <= min(a.columns, default=0) < stop]
+        passed = [a.shifted(-start) for a in everywhere if start <= min(a.columns, default=0) < stop]
         own = _atoms(expr for scope, expr in node.expressions if scope == number)
         atoms.append(_merged(passed, own) or all_columns(each)[:1])
         inputs.append(carried(each, atoms[number]))
-        layout += [_moved(a, start) for a in atoms[number]]
+        layout += [a.shifted(start) for a in atoms[number]]
         start = stop
     layout += [Column(f.type, start + i) for i, f in enumerate(node.beside)]
 
@@ -149,7 +149,7 @@ def _merged(first: Iterable[Expr], second: Iterable[Expr]) -> Exprs:
 
 
 def _over(exprs: Exprs, atoms: Iterable[Expr]) -> Exprs:
-    """Expressions over a node that puts out just these atoms."""
+    """Expressions over a node whose output is just these atoms."""
     places = {a: i for i, a in enumerate(atoms)}
 
     def change(e: Expr) -> Expr | None:
@@ -163,16 +163,12 @@ def _normalized(exprs: Exprs) -> Exprs:
 
 
 def _at_source(expr: Expr) -> Expr:
-    """An expression beside its source: what Catalyst computes is there."""
+    """An expression directly over its source, where Catalyst's results are columns."""
 
     def change(e: Expr) -> Expr | None:
         return Foreign(e.type, e.sql, e.columns) if isinstance(e, Catalyst) else None
 
     return normalize(expr.rewrite(change))
-
-
-def _moved(expr: Expr, by: int) -> Expr:
-    return expr.rewrite(lambda e: Column(e.type, e.index + by) if isinstance(e, Column) else None)
 
 
 def _whole(node: Operator, exprs: Exprs) -> bool:

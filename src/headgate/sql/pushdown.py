@@ -1,4 +1,4 @@
-"""Pushes conditions down to where rows enter, and turns joins and ranks into the operators that they are.
+"""Pushes conditions down to where rows enter, and turns pairs and ranks into joins, lookups and top-n.
 
 Only conditions that cannot raise pass a join or an aggregate: below it they would see rows which it may remove.
 """
@@ -14,10 +14,9 @@ from headgate.expressions.normalize import conjunction
 from headgate.graph.expressions import Call, Column, Expr, Literal
 from headgate.graph.operators import Aggregate, Join, JoinKind, Lookup, Operator, Project, Select, Top
 from headgate.graph.types import BOOLEAN
-from headgate.sql.bounds import Conditions, divide, moved_right
+from headgate.sql.bounds import Conditions, divide
 from headgate.sql.errors import Script, SqlError
 from headgate.sql.relation import Pair, Ranked, Static, static_table
-from headgate.sql.sources import shifted
 from headgate.sql.times import times
 
 _MIRRORED_JOIN: dict[JoinKind, JoinKind] = {"inner": "inner", "right": "left", "left": "right", "full": "full"}
@@ -107,7 +106,7 @@ class Pushdown:
         above: tuple[Expr, ...] = predicates
         terms = node.on
         if node.how == "inner":
-            # What may raise joins the other conditions: it is computed last, on pairs that match.
+            # A condition that may raise becomes one of the join: it is computed last, on pairs that match.
             terms, above = (*terms, *predicates), ()
         found = divide(terms, width, times(node.left), times(node.right))
         if found.bound is None:
@@ -142,13 +141,13 @@ class Pushdown:
             if how in ("inner", "semi", "left", "anti") and not fallible(term):
                 right.append(term)
             else:
-                rest.append(shifted(term, width))
+                rest.append(term.shifted(width))
         above: list[Expr] = []
         for p in predicates:
             if how in ("left", "semi", "anti") and p.columns and max(p.columns) < width and not fallible(p):
                 left.append(p)
             elif how == "right" and p.columns and min(p.columns) >= width and not fallible(p):
-                right.append(moved_right(p, width))
+                right.append(p.shifted(-width))
             else:
                 above.append(p)
         return tuple(left), tuple(right), rest, tuple(above)
@@ -174,12 +173,12 @@ class Pushdown:
             )
             raise self._error(message, node)
         width = len(node.left.schema)
-        terms = (*node.on, *(shifted(p, width) for p in own))
+        terms = (*node.on, *(p.shifted(width) for p in own))
         above: tuple[Expr, ...] = predicates
         if node.how == "inner":
             terms, above = (*terms, *predicates), ()
         found = divide(terms, width, {}, {})
-        rest = [*found.rest, *(shifted(term, width) for term in found.right_only)]
+        rest = [*found.rest, *(term.shifted(width) for term in found.right_only)]
         below: list[Expr] = []
         for term in found.left_only:
             (below if node.how in ("inner", "semi") and not fallible(term) else rest).append(term)

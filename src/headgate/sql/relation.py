@@ -1,6 +1,6 @@
-"""What a SELECT reads while it is bound: an operator, and named columns as expressions over what it puts out.
+"""What a SELECT reads while it is bound: an operator, and named columns as expressions over its output.
 
-Columns stay expressions until the plan is made, so projections over projections are merged by themselves.
+Columns stay expressions until the plan is made, so projections over projections are merged automatically.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Relation:
         return replace(self, columns=tuple(replace(c, qualifiers=names) for c in self.columns))
 
     def projected(self) -> Relation:
-        """The same with every column computed below: each is a plain column of the base."""
+        """The same relation with computed columns moved into a projection: each is a plain column of the base."""
         if all(isinstance(c.expr, Column) for c in self.columns):
             return self
         schema = Schema(tuple(Field(c.name, c.expr.type) for c in self.columns))
@@ -79,7 +79,7 @@ class Static(Operator):
 
 @dataclass(frozen=True, eq=False)
 class Named(Operator):
-    """What another query puts out. Its plan is kept whole, so that its state is shared and not built twice."""
+    """The results of another query. Its plan is kept whole, so that its state is shared and not built twice."""
 
     plan: Operator
 

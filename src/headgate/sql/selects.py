@@ -25,7 +25,7 @@ from headgate.sql.titles import title
 from headgate.sql.windows import as_window, check_scalar, find_call, is_grouping
 
 _RANKINGS = ("row_number", "rank", "dense_rank")
-_RANK = -1  # stands for the rank until it is known where it comes out
+_RANK = -1  # placeholder of the rank until its position is known
 _TOP = "keep the first rows of each window by row_number() OVER (PARTITION BY window ORDER BY …) in a subquery"
 _CLAUSES = {
     "laterals": "LATERAL VIEW is not supported; compute the rows before they enter the stream",

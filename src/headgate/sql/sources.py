@@ -190,7 +190,7 @@ class SourceBinder:
 
     def _paired(self, left: Relation, right: Relation, how: JoinKind, node: exp.Join) -> Relation:
         width = len(left.base.schema)
-        moved = tuple(replace(c, expr=shifted(c.expr, width)) for c in right.columns)
+        moved = tuple(replace(c, expr=c.expr.shifted(width)) for c in right.columns)
         schema = concat(left.base.schema, right.base.schema)
         both = Relation(Pair(schema, left.base, right.base, "inner", (), start(node)), (*left.columns, *moved))
         columns = both.columns
@@ -235,11 +235,6 @@ class SourceBinder:
             hidden.update((a, b))
         rest = tuple(c for c in (*left.columns, *moved) if c not in hidden)
         return tuple(on), (*first, *rest)
-
-
-def shifted(expr: Expr, by: int) -> Expr:
-    """The same expression over columns that stand further to the right."""
-    return expr.rewrite(lambda e: Column(e.type, e.index + by) if isinstance(e, Column) else None)
 
 
 def inlined(plan: Operator) -> Operator | None:

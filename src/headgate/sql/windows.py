@@ -77,7 +77,7 @@ def is_grouping(expr: Expr) -> bool:
 
 
 def check_scalar(binder: ExpressionBinder, expr: Expr, node: exp.Expr) -> None:
-    """Refuses windows where a row must have just one, known from itself: only tumbling ones are so."""
+    """Refuses windows where a row must be in exactly one: only tumbling windows of time are allowed."""
     for call in expr.walk():
         if not isinstance(call, Call) or not is_grouping(call):
             continue

@@ -45,8 +45,8 @@ class AggregateCall(Clause):
 class Aggregate(Unary):
     """Groups by keys inside windows. Output: the window (if by time or session) as a struct, the keys, the aggregates.
 
-    Without a window it puts out, at every watermark, the groups that changed (an update stream): the row's last
-    column is then the boolean `deleted`, true for a group that was put out and no longer passes `having`.
+    Without a window it emits, at every watermark, the groups that changed (an update stream): the row's last column
+    is then the boolean `deleted`, true for a group that was emitted and no longer passes `having`.
     """
 
     keys: tuple[Expr, ...]

@@ -108,7 +108,7 @@ class Operator(Structural):
 
     @property
     def passes(self) -> tuple[int, ...]:
-        """The inputs whose columns it puts out unchanged, one after the other, before columns of its own."""
+        """The inputs whose columns it outputs unchanged, one after the other, before columns of its own."""
         return ()
 
     @property

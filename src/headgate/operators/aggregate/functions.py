@@ -1,4 +1,4 @@
-"""Which accumulator does the work of an aggregate function."""
+"""The accumulator of each aggregate function."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _filtered(call: AggregateCall) -> tuple[Expr, ...]:
     if call.name == "count" and not call.args:
         return (_where(call.where, Literal(BOOLEAN, True)),)
     if call.name in _AT_END:
-        # Here null is a value, so which rows count is told apart.
+        # Null is a value here, so another column says which rows count.
         return (_where(call.where, call.args[0]), _where(call.where, Literal(BOOLEAN, True)))
     return tuple(_where(call.where, arg) for arg in call.args)
 
@@ -88,7 +88,7 @@ def _where(condition: Expr, value: Expr) -> Call:
 
 
 def unique(exprs: Sequence[Expr]) -> tuple[list[Expr], list[int]]:
-    """Each different expression once, and where each of the given ones is among them."""
+    """Each different expression once, and the position of each given one among them."""
     places: dict[Expr, int] = {}
     return_at = [places.setdefault(e, len(places)) for e in exprs]
     return list(places), return_at

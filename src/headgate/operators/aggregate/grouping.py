@@ -37,7 +37,7 @@ def total(values: pa.Array) -> Reduction:
 
 
 def count(values: pa.Array) -> Reduction:
-    """How many values are not null."""
+    """The number of values that are not null."""
     return Reduction(values, "count", VALID)
 
 
@@ -46,7 +46,7 @@ Rounds = Generator[list[Reduction], list[pa.Array], list[pa.Array]]
 
 
 class Groups:
-    """The groups of some rows. `ids` (the group of each row, from 0) is there after the first round, if asked for."""
+    """The groups of some rows. `ids` (the group of each row, from 0) is set after the first round, if requested."""
 
     def __init__(self, keys: Sequence[pa.Array], rows: int) -> None:
         self._keys = list(keys) or [pa.array(np.zeros(rows, np.int8))]
@@ -61,7 +61,7 @@ class Groups:
         return values.take(pa.array(self.ids))
 
     def reduce(self, programs: Sequence[Rounds], ids: bool = False) -> tuple[list[pa.Array], list[list[pa.Array]]]:
-        """Runs the programs in step. Gives the keys of each group and what each program returned."""
+        """Runs the programs in step; returns the keys of each group and what each program returned."""
         waiting: dict[int, list[Reduction]] = {}
         returned: dict[int, list[pa.Array]] = {}
         for number, program in enumerate(programs):
@@ -114,7 +114,7 @@ class Groups:
 
 
 def _grouped(keys: Sequence[pa.Array], reductions: Sequence[Reduction]) -> tuple[list[pa.Array], list[pa.Array]]:
-    """One pass of Acero, in this thread. Reductions that are asked for twice are done once."""
+    """One pass of Acero, in this thread. A reduction requested twice is computed once."""
     columns = list(keys)
     places: dict[int, int] = {}
     wanted: dict[tuple[int, str], int] = {}

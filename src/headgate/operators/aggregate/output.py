@@ -1,4 +1,4 @@
-"""What an aggregate puts out: results under the names of its schema, through HAVING."""
+"""The output of an aggregate: results under the names of its schema, filtered by HAVING."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headgate.operators.evaluate import select
 
 
 class AggregateOutput:
-    """Makes batches of results. They count as arrived when the newest rows did, which completed them."""
+    """Makes batches of results. Their arrival is that of the newest rows, which completed them."""
 
     def __init__(self, node: Aggregate) -> None:
         self._names = node.schema.names

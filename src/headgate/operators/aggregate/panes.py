@@ -1,4 +1,4 @@
-"""The state of windows: one row a pane and group, in immutable runs that merge as they grow alike."""
+"""The state of windows: one row a pane and group, in immutable runs, merged when of similar size."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from headgate.operators.contract import Snapshot
 Ints = npt.NDArray[np.int64]
 
 _PENDING = 32768
-"""So many rows wait at most before they are grouped: a pass over few rows costs nearly what one over many does."""
+"""Up to this many rows are buffered before they are grouped: a pass over few rows costs nearly as much as over many."""
 
 
 @dataclass
 class PaneRun:
-    """Partial states ordered by code (a pane, see `windowed`). `start`: the rows before it are done with."""
+    """Partial states ordered by code (a pane, see `windowed`). Rows before `start` are no longer needed."""
 
     number: int
     table: pa.Table
@@ -57,7 +57,7 @@ class PaneStore:
             self.flush()
 
     def flush(self) -> None:
-        """Groups the rows that wait."""
+        """Groups the buffered rows."""
         if not self._pending:
             return
         columns = [pa.concat_arrays(parts) for parts in zip(*self._pending, strict=True)]
@@ -123,7 +123,7 @@ class PaneStore:
             if not run.rows:
                 continue
             if run.start > 1024 and run.start > run.rows:
-                # Copied, so that the memory of the rows before it is given back.
+                # Copied, so that the memory of the rows before it is freed.
                 run = self._run([array_of(c).take(pa.array(np.arange(run.rows))) for c in run.live().columns])
             kept.append(run)
         self._runs = kept
@@ -138,7 +138,7 @@ class PaneStore:
         return int(pending + sum(run.live().nbytes for run in self._runs))
 
     def snapshot(self, meta: dict[str, object]) -> Snapshot:
-        """The runs as they are; which of their rows are done with is part of the meta data."""
+        """The runs as they are; the metadata says from which row on they are needed."""
         self.flush()
         parts = {f"run-{run.number}": run.table for run in self._runs}
         starts = {f"run-{run.number}": run.start for run in self._runs}

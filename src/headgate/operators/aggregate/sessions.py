@@ -97,7 +97,7 @@ class LiveSessions:
         return []
 
     def _flush(self) -> None:
-        """Groups the rows that wait into pieces of sessions."""
+        """Groups the buffered rows into pieces of sessions."""
         if not self._pending:
             return
         columns = [pa.concat_arrays(parts) for parts in zip(*self._pending, strict=True)]
@@ -150,7 +150,7 @@ class LiveSessions:
         return batches, watermark
 
     def _close(self, watermark: int) -> list[Batch]:
-        """Puts out the sessions that end at or before a watermark."""
+        """Emits the sessions that end at or before a watermark."""
         waiting = [int(columns[self._keys].to_numpy().min()) for columns in self._pending]
         if min([*(first + self._gap for first in waiting), self._runs.earliest]) > watermark:
             return []
@@ -177,7 +177,7 @@ class LiveSessions:
         )
 
     def _touching(self, due: list[tuple[Run, Ints]]) -> pa.Table | None:
-        """Takes all pieces of the keys that have a piece that is due out of the state."""
+        """Removes all pieces of the keys with a piece that is due from the state, and returns them."""
         if not due:
             return None
         found = pa.concat_tables([run.table.take(pa.array(rows)) for run, rows in due])

@@ -26,7 +26,7 @@ from headgate.operators.windows import Panes, microseconds, window_column
 Ints = npt.NDArray[np.int64]
 
 _EXPANDED = 1 << 20
-"""At most about so many states are laid out at once when windows are put together."""
+"""Windows are assembled from at most about this many states at once."""
 
 
 @implements(Aggregate, when=lambda node: node.window is not None and node.window.kind != "session")
@@ -54,7 +54,7 @@ class LiveWindowed:
         self._output = AggregateOutput(node)
         with_window = len(node.schema) > len(node.keys) + len(node.calls)
         self._window_type = node.schema[0].type if with_window else None
-        # The first window of rows begins with the first row; those that would begin before it are none.
+        # The first window of rows begins with the first row; no window begins before it.
         self._closed = self._panes.length - 1 if self._by_rows else NEVER
         self._seen = 0
         self._late = 0
@@ -81,7 +81,7 @@ class LiveWindowed:
         return self._close(self._seen) if self._by_rows else []
 
     def _in_time(self, batch: Batch, times: Ints, valid: pa.Array | None) -> tuple[Batch, Ints]:
-        """The rows that are in some window that they are not late for, and their codes."""
+        """The rows that are in time for at least one of their windows, and their codes."""
         panes, watermark = self._panes, max(batch.watermark, self._closed)
         keep = None if valid is None else valid.to_numpy(zero_copy_only=False)
         late = None
@@ -106,12 +106,12 @@ class LiveWindowed:
 
     def advance(self, port: int, watermark: int) -> tuple[list[Batch], int]:
         if self._by_rows:
-            # Rows that wait here may have any event time; only the end of the stream is certain.
+            # Buffered rows may have any event time, so only the end of the stream is passed on.
             return (self._close(FOREVER), FOREVER) if watermark >= FOREVER else ([], NEVER)
         return self._close(watermark), watermark
 
     def _close(self, watermark: int) -> list[Batch]:
-        """Puts out the windows that end at or before a watermark and were not put out yet."""
+        """Emits the windows that end at or before a watermark and were not emitted yet."""
         if watermark <= self._closed:
             return []
         if self._due is None:
@@ -123,7 +123,7 @@ class LiveWindowed:
         tables = self._store.below(self._code(watermark))
         batches = self._windows(tables, watermark)
         self._closed = watermark
-        # A pane is done with when the last window that it is in has ended.
+        # A pane is needed until the last window that it is in has ended.
         self._store.drop(self._code(panes.ended_before(watermark)))
         self._due = self._next_due()
         return batches
@@ -143,7 +143,7 @@ class LiveWindowed:
         return self._panes.grid_below(self._closed + 1) + self._panes.slide
 
     def _windows(self, tables: list[pa.Table], watermark: int) -> list[Batch]:
-        """Puts the windows that end in (closed, watermark] together from their panes, in steps of bounded size."""
+        """Assembles the windows that end in (closed, watermark] from their panes, in steps of bounded size."""
         if not tables:
             return []
         panes = self._panes
@@ -157,7 +157,7 @@ class LiveWindowed:
         last = np.minimum(last, panes.grid_below(watermark + 1))
         batches: list[Batch] = []
         for low, high in self._steps(first, last):
-            batches += self._put_together(states, np.maximum(first, low), np.minimum(last, high), len(tables) > 1)
+            batches += self._assembled(states, np.maximum(first, low), np.minimum(last, high), len(tables) > 1)
         return batches
 
     def _steps(self, first: Ints, last: Ints) -> list[tuple[int, int]]:
@@ -172,7 +172,7 @@ class LiveWindowed:
         each = max(1, windows * _EXPANDED // max(states, 1)) * slide
         return [(start, min(start + each - slide, high)) for start in range(low, high + 1, each)]
 
-    def _put_together(self, states: pa.Table, first: Ints, last: Ints, several: bool) -> list[Batch]:
+    def _assembled(self, states: pa.Table, first: Ints, last: Ints, several: bool) -> list[Batch]:
         panes = self._panes
         count = np.maximum((last - first) // panes.slide + 1, 0)
         if not count.any():
