@@ -16,7 +16,6 @@ from tests.oracle.answers import Answer
 from tests.oracle.cases import Case, Input, statements_of
 from tests.oracle.cells import show_cell
 
-# Tiny queries: compiling, adapting and shuffling cost far more than the rows.
 _SMALL = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -28,6 +27,14 @@ _SMALL = {
 }
 
 
+def small_session(session: Any) -> Any:
+    """A session of the same Spark for queries over few rows: compiling and shuffling would cost far more than they."""
+    small = session.newSession()
+    for key, value in _SMALL.items():
+        small.conf.set(key, value)
+    return small
+
+
 class SparkRefused(Exception):
     """Spark raised; the message is Spark's."""
 
@@ -36,9 +43,7 @@ class SparkSide:
     """One session of its own, with the views of the case at hand."""
 
     def __init__(self, session: Any) -> None:
-        self.session = session.newSession()
-        for key, value in _SMALL.items():
-            self.session.conf.set(key, value)
+        self.session = small_session(session)
         self._views: dict[str, object] = {}
         # PySpark logs each refusal with the JVM's stack; here a refusal may be the expected answer.
         logging.getLogger("SQLQueryContextLogger").disabled = True

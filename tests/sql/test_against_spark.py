@@ -18,6 +18,7 @@ from headgate.sql.foreign import spark_text
 from headgate.sql.relation import reading
 from headgate.sql.scope import Scope
 from headgate.sql.sources import stream_source
+from tests.oracle.spark_side import small_session
 
 pytestmark = pytest.mark.spark
 
@@ -185,9 +186,14 @@ avg(a) + 1
 
 
 @pytest.fixture(scope="module")
-def rows(spark: Any) -> Any:
+def session(spark: Any) -> Any:
+    return small_session(spark)
+
+
+@pytest.fixture(scope="module")
+def rows(session: Any) -> Any:
     schema = spark_schema(_stream().schema)
-    frame = spark.createDataFrame(spark.sql(ROWS).collect(), schema)
+    frame = session.createDataFrame(session.sql(ROWS).collect(), schema)
     frame.createOrReplaceTempView("s")
     return frame
 
@@ -219,12 +225,12 @@ def test_meaning_and_types(rows: Any) -> None:
         assert dict(zip(EXPRESSIONS, left, strict=True)) == dict(zip(EXPRESSIONS, right, strict=True))
 
 
-def test_names(rows: Any, spark: Any) -> None:
+def test_names(rows: Any, session: Any) -> None:
     catalog = Catalog()
     catalog.execute(DDL)
     given, wanted = {}, {}
     for i, expression in enumerate(NAMED):
         select = f"SELECT {expression} FROM s"
         given[expression] = catalog.query(f"q{i}", select).schema.names
-        wanted[expression] = tuple(spark.sql(select).columns)
+        wanted[expression] = tuple(session.sql(select).columns)
     assert given == wanted
