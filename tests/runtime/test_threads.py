@@ -7,11 +7,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from headgate.runtime import Network
+from headgate.runtime import Folder, Limits, Network
 from tests.runtime.plans import above, both, columns, failing, graph, query, rows, source
 from tests.runtime.small_network import batches, expected, results, small
 from tests.runtime.ways import MODES, POLICIES
@@ -98,6 +99,46 @@ def test_rows_come_from_several_threads() -> None:
     found = results(network)
     assert (len(found["a"]), len(found["b"]), len(found["c"])) == (high, high, 2400)
     assert network.waiting == 0
+    network.close()
+
+
+def test_rows_spill_while_other_threads_take_results_and_save(tmp_path: Path) -> None:
+    s, t = source("s"), source("t")
+    network = Network(
+        graph(query("a", columns(above(s, 50), 2)), query("b", above(t, 50)), query("c", both(s, t))),
+        "fifo:rows=15",
+        mode="hybrid",
+        threads=3,
+        limits=Limits(memory=4000, query_memory=3000),
+        store=Folder(tmp_path),
+    )
+    counts = dict.fromkeys("abc", 0)
+    stop = threading.Event()
+
+    def disturb() -> None:
+        while not stop.is_set():
+            network.snapshot()
+            for name in counts:
+                counts[name] += sum(r.rows.num_rows for r in network.take(name))
+
+    disturbing = threading.Thread(target=disturb)
+    disturbing.start()
+    try:
+        for seed in range(20):
+            for stream in ("s", "t"):
+                network.push(stream, rows(40, seed, seed * 4.0))
+            network.run(0.002)
+        network.run()
+    finally:
+        stop.set()
+        disturbing.join()
+    for name in counts:
+        counts[name] += sum(r.rows.num_rows for r in network.take(name))
+    high = sum(int((rows(40, seed).column(2).to_numpy() > 50).sum()) for seed in range(20))
+    assert counts == {"a": high, "b": high, "c": 1600}
+    assert network.metrics()["memory"]["spilled_batches"] > 0
+    assert network.memory_bytes == 0
+    assert list(tmp_path.iterdir()) == []
     network.close()
 
 
