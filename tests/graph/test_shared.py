@@ -1,4 +1,4 @@
-"""The shared graph: equal operators are one, and what nobody needs any more goes."""
+"""The shared graph: equal operators are one, and operators that no query needs are removed."""
 
 from __future__ import annotations
 

@@ -22,14 +22,14 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Feed:
-    """What one stream brings: epochs of rows; after each epoch its watermark is the highest time less the delay."""
+    """One stream: epochs of rows; after each epoch its watermark is the highest time less the delay."""
 
     epochs: tuple[tuple[Row, ...], ...]
     delay: int
     time: int = 0
 
     def watermarks(self) -> list[int]:
-        """The watermark under which each epoch comes."""
+        """The watermark when each epoch arrives."""
         watermarks = [NEVER]
         for rows in self.epochs:
             times = [row[self.time] for row in rows if row[self.time] is not None]
@@ -37,7 +37,7 @@ class Feed:
         return watermarks[:-1]
 
     def arrivals(self) -> Iterator[tuple[Row, int]]:
-        """Each row with the watermark under which it comes."""
+        """Each row with the watermark when it arrives."""
         for rows, watermark in zip(self.epochs, self.watermarks(), strict=True):
             for row in rows:
                 yield row, watermark
@@ -73,7 +73,7 @@ def batch_of(schema: Schema, rows: Sequence[Row], watermark: int) -> Batch:
 
 @dataclass
 class Outcome:
-    """What came out: rows, how many were late, and the state that was left."""
+    """The outcome: result rows, the number of late rows, and the state that was left."""
 
     rows: list[Row]
     late: int

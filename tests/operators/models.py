@@ -151,10 +151,10 @@ def _correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 
 def check_groups(found: Sequence[Row], groups: Mapping[Any, Sequence[Row]], keys: int) -> None:
-    """Compares the rows that were put out with the functions over the rows of each group."""
+    """Compares the rows that were emitted with the functions over the rows of each group."""
     assert all(len(row) == keys + len(CALLS) for row in found)
     by_key = {tuple(plain(v) for v in row[:keys]): row[keys:] for row in found}
-    assert len(by_key) == len(found), "a group was put out twice"
+    assert len(by_key) == len(found), "a group was emitted twice"
     assert set(by_key) == set(groups)
     for key, rows in groups.items():
         # Sums of floating numbers of either sign are as exact as the largest of them allows.

@@ -33,7 +33,7 @@ def test_distinct(given: list[Feed], seed: int) -> None:
 
 
 def test_distinct_windows() -> None:
-    """Rows with a struct are told apart by its members."""
+    """Rows with a struct are compared by its members."""
     schema = Schema.of(("w", WINDOW), ("ts", TIMESTAMP))
     window = {"start": 0, "end": 10}
     feed = Feed((((window, 5), ({"start": 0, "end": 20}, 5), (None, 5), (window, 5), (None, 5)),), 0, time=1)

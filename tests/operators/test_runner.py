@@ -97,7 +97,7 @@ def test_nothing_pushed() -> None:
     assert runner.results("changes").num_rows == 0
 
 
-def test_a_stream_that_nobody_reads() -> None:
+def test_a_stream_that_no_query_reads() -> None:
     with pytest.raises(KeyError, match="no query reads a stream named u; the streams read are: s, t"):
         push(Runner(graph()), "u", [(1, 1, 1)])
 
@@ -170,7 +170,7 @@ def test_approximate_counts_are_near() -> None:
         assert made.rows.column(1)[0].as_py() == pytest.approx(different, rel=0.15)
 
 
-def test_what_there_is_not() -> None:
+def test_unknown_functions_and_windows_are_refused() -> None:
     with pytest.raises(ValueError, match="ARRAY<INT> cannot be a key"):
         live(Aggregate(CHANGES.schema, S, (Column(pa.list_(INT), 1),), TOTAL), Settings())
     with pytest.raises(ValueError, match="there is no aggregate function median"):

@@ -79,7 +79,7 @@ def test_row_windows(feed: Feed, length: int, slide: int, seed: int) -> None:
 
 @given(feeds(row), st.integers(1, 8), st.booleans(), st.integers(0, 10**6))
 def test_sessions(feed: Feed, gap: int, keyed: bool, seed: int) -> None:
-    """As Spark: a row that is not late joins the sessions that it touches and that were not put out yet."""
+    """As Spark: a row that is not late joins the sessions that it touches and that were not emitted yet."""
     (feed,) = numbered([feed])
     node = aggregate(Window("session", gap, on=time), (key,) if keyed else ())
     found = drive(node, [[feed]], seed)
@@ -135,7 +135,7 @@ def test_sessions_behind_a_union(given: list[Feed], gap: int, keyed: bool, seed:
 
 
 def check_sessions(found: Sequence[Row], closed: Sequence[tuple[Any, Any]], gap: int, keyed: bool) -> None:
-    """Two sessions of a key may have the same span (one had been put out when the other began)."""
+    """Two sessions of a key may have the same span (one had been emitted when the other began)."""
     left = list(found)
     for k, rows in closed:
         window = (rows[0][0], rows[-1][0] + gap)

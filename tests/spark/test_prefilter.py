@@ -99,13 +99,13 @@ def test_rows_that_move_event_time_are_kept(spark: Any, tmp_path: Path, eager: l
 
 def test_it_is_tried_again_now_and_then() -> None:
     found = Prefilter()
-    found.told({"s": (MANY - 1, 0)})
+    found.report({"s": (MANY - 1, 0)})
     assert not found._pays
-    found.told({"s": (3 * MANY - 1, MANY)})
+    found.report({"s": (3 * MANY - 1, MANY)})
     assert not found._pays, "half of the rows are kept"
-    found.told({"s": (4 * MANY, MANY + 1)})
+    found.report({"s": (4 * MANY, MANY + 1)})
     assert found._pays == {"s": AGAIN}
     found._filtered = frozenset({"s"})
     for _ in range(AGAIN):
-        found.told({"s": (4 * MANY, MANY + 1)})
+        found.report({"s": (4 * MANY, MANY + 1)})
     assert not found._pays

@@ -91,10 +91,10 @@ def svg(found: Explanation, title: str) -> str:
 
 def _lines(step: ExplainedOperator) -> list[str]:
     head = f"{step.number} {step.kind}" + (f" · unit {' '.join(map(str, step.units))}" if step.units else "")
-    told = wrap(step.detail, WRAP, break_long_words=True)
-    if len(told) > LINES:
-        told = [*told[: LINES - 1], told[LINES - 1][: WRAP - 2] + " …"]
-    return [head, *told]
+    detail = wrap(step.detail, WRAP, break_long_words=True)
+    if len(detail) > LINES:
+        detail = [*detail[: LINES - 1], detail[LINES - 1][: WRAP - 2] + " …"]
+    return [head, *detail]
 
 
 def _query_lines(query: Query) -> list[str]:

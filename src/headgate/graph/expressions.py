@@ -39,7 +39,7 @@ class Expr(Structural):
             yield from arg.walk()
 
     def rewrite(self, change: Callable[[Expr], Expr | None]) -> Expr:
-        """Replaces each node for which `change` gives another; what it gives is not visited again."""
+        """Replaces each node for which `change` returns another; the replacement is not visited again."""
         return change(self) or self
 
     def moved(self, positions: dict[int, int]) -> Expr:

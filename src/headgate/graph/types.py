@@ -102,7 +102,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The columns that an operator puts out, in order."""
+    """The columns of an operator's output, in order."""
 
     fields: tuple[Field, ...]
 

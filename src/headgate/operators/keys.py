@@ -15,7 +15,7 @@ from headgate.graph.types import sql_name
 
 
 def flat_types(types: Sequence[pa.DataType]) -> list[pa.DataType]:
-    """The types of the columns that `flatten` gives.
+    """The types of the columns that `flatten` returns.
 
     >>> [str(t) for t in flat_types([pa.struct([("start", pa.int64())]), pa.string()])]
     ['bool', 'int64', 'string']

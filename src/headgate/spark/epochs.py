@@ -180,7 +180,7 @@ class Epochs:
         ]
         self._checkpoint.commit(commit)
         self.commit = commit
-        self._prefilter.told(report["selected"])
+        self._prefilter.report(report["selected"])
         self.waiting = report["waiting"]
         self._done = time.monotonic()
         if detailed:

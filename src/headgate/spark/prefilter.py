@@ -1,11 +1,11 @@
-"""Drops rows that no query wants before they go to the worker: the disjunction of the queries' first selections.
+"""Drops rows that no query selects before they go to the worker: the disjunction of the queries' first selections.
 
-Dropping a row must change nothing but the time it takes. So a stream is left alone unless every query over it begins
-with a selection, and none of them minds event time: what a dropped row would have done to the watermark goes with it.
-Malformed rows are kept, as they go to the dead letters.
+Dropping a row must not change any result. So a stream is filtered only if every query over it begins with a selection,
+and none of them uses event time: a dropped row no longer advances the watermark. Malformed rows are kept, as they go to
+the dead letters.
 
-It pays where many rows come of which few are wanted: with 1 row in 100 kept, an epoch took half the time per row; with
-all kept it took longer. So it is done only once the worker has told that a stream brings many rows and keeps few.
+It pays if a stream brings many rows of which few are selected: with 1 row in 100 kept, an epoch took half the time per
+row; with all kept it took longer. So a stream is filtered once the worker reports many rows and few selected ones.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ MOST = 16
 """With more different selections than this, testing them costs as much as carrying the row."""
 
 MANY = 20_000
-"""Rows that a stream must have brought in one epoch for it to be worth while."""
+"""Rows of a stream in one epoch from which filtering is worthwhile."""
 
 FEW = 0.5
 """The share of its rows, counted once for each query that keeps it, below which a stream is filtered."""
 
 AGAIN = 200
-"""After so many epochs, one is left unfiltered, to see whether it still pays."""
+"""After this many filtered epochs, one is left unfiltered, to measure whether filtering still pays."""
 
 
 class Prefilter:
@@ -41,7 +41,7 @@ class Prefilter:
         self._filtered: frozenset[str] = frozenset()
 
     def filter(self, frame: Any, packing: Packing, queries: tuple[Query, ...]) -> Any:
-        """A micro-batch, laid out by its packing, without the rows that none of these queries wants."""
+        """A micro-batch, laid out by its packing, without the rows that none of these queries selects."""
         streams = self._filtered = frozenset(self._pays) & frozenset(packing.streams)
         if not streams:
             return frame
@@ -51,8 +51,8 @@ class Prefilter:
             self._known = {id(packing): known}
         return frame if known[3] is None else frame.where(known[3])
 
-    def told(self, selected: Mapping[str, tuple[int, int]]) -> None:
-        """After an epoch: the rows that each stream has brought so far, and those that its first selections kept."""
+    def report(self, selected: Mapping[str, tuple[int, int]]) -> None:
+        """After an epoch: the rows of each stream so far, and those that its first selections kept."""
         for stream, (rows, kept) in selected.items():
             before = self._counted.get(stream, (0, 0))
             self._counted[stream] = (rows, kept)

@@ -1,7 +1,7 @@
 """Makes the plan of a query: projections merged, only needed columns carried, Catalyst's expressions at the source.
 
 One function does it, from the top down: `narrowed` takes a node and the expressions wanted over its output, and
-gives the smallest node and the same expressions over that.
+returns the smallest node and the same expressions over that.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def carried(node: Operator, wanted: Exprs, names: Iterable[str] = ()) -> Operato
 
 
 def narrowed(node: Operator, wanted: Exprs) -> tuple[Operator, Exprs]:
-    """The smallest node that still gives the wanted expressions, and these over its output."""
+    """The smallest node from which the wanted expressions can be computed, and these over its output."""
     match node:
         case Source():
             return node, tuple(_at_source(e) for e in wanted)

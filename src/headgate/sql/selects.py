@@ -61,7 +61,7 @@ class SelectBinder:
         self._depth = 0
 
     def query(self, node: exp.Expr, ctes: dict[str, Relation] | None = None) -> Relation:
-        """The relation that a SELECT, a UNION or either in parentheses gives."""
+        """The relation of a SELECT, a UNION or either in parentheses."""
         self._depth += 1
         if self._depth > 60:
             raise self.error("subqueries are nested too deeply", node)

@@ -145,7 +145,7 @@ class Operator(Structural):
         return frozenset(found)
 
     def pruned(self, used: frozenset[int]) -> tuple[Operator, dict[int, int]]:
-        """The operator without columns of its own that nobody uses, and where the columns that are left stand."""
+        """The operator without own columns that are not used, and the new positions of the columns that are left."""
         return self, {i: i for i in range(len(self.schema))}
 
     # What may move below it -------------------------------------------------------------------------------

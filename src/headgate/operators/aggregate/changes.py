@@ -25,8 +25,8 @@ from headgate.operators.settings import Settings
 class LiveChanges:
     """One row of state a group. The newest state of a group replaces the one before, which is flagged as gone.
 
-    A group that passes HAVING is put out whenever it changes; one that was put out and passes no more is put out
-    once more, deleted. Without keys there is one group, which exists before any row does, as in Spark.
+    A group that passes HAVING is emitted whenever it changes; one that was emitted and no longer passes is emitted
+    once more, as deleted. Without keys there is one group, which exists before any row does, as in Spark.
     """
 
     def __init__(self, node: Aggregate, settings: Settings) -> None:
@@ -73,11 +73,11 @@ class LiveChanges:
         else:
             batches = []
         self._started = True
-        # Nothing can be said about event times: a group may change at any time until the end.
+        # Nothing is known about event times: a group may change until the end of the stream.
         return batches, FOREVER if watermark >= FOREVER else NEVER
 
     def _changed(self, keys: list[pa.Array], states: list[pa.Array]) -> list[Batch]:
-        """Brings the groups up to date and gives those that are to be seen."""
+        """Updates the groups; returns the new rows of those that are shown or were."""
         size = len(keys[0]) if keys else 1
         hashes = hashed(keys, size)
         labels, pieces = [np.arange(size)], [pa.Table.from_arrays(states, names=self._state_names)]

@@ -33,13 +33,13 @@ _PENDING = 32768
 class LiveSessions:
     """A session lasts from its first row until `gap` after its last; two that touch are one, as in Spark.
 
-    As in Spark, a row is late if the session that it would begin ends at or before the watermark under which it
-    came, and a session is put out when it ends at or before the watermark; a row that comes behind the watermark
-    but is not late may find the session that it touches gone, and begins another. Behind a union that would
+    As in Spark, a row is late if the session that it would begin ends at or before the watermark when it
+    arrives, and a session is emitted when it ends at or before the watermark; a row behind the watermark that is not
+    late may touch a session that was emitted already, and begins another. Behind a union that would
     make results depend on which input is ahead: there a row is late if its event time is not after its stream's
-    watermark, so that no session it could touch is gone.
+    watermark, so that no session it could touch was emitted.
 
-    The state is pieces of sessions by key; pieces are put together only when one of them is past.
+    The state is pieces of sessions by key; pieces are joined only when one of them has ended.
     """
 
     def __init__(self, node: Aggregate, settings: Settings) -> None:
