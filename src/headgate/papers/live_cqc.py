@@ -61,7 +61,7 @@ def _outcome(workload: cqc.CqcWorkload, source: str, seed: int) -> Outcome:
             gain: runs[cqc.HR, busiest].latency["H"].mean / runs[cqc.CQC, busiest].latency["H"].mean,
             "mean response time (ms): measured, foretold": _pairs(runs),
             "time taken over the time of the models": {
-                f"{name}, load {load}": run.cost for (name, load), run in runs.items()
+                f"{name}, load {load}": run.slowdown for (name, load), run in runs.items()
             },
         },
         rule=lambda goal, measured: measured[off] <= goal[off] and measured[gain] > goal[gain],

@@ -98,7 +98,9 @@ def _outcome(
     measured: dict[str, object] = {
         off: max(abs(p / m - 1) for each in pairs.values() for m, p in each),
         f"{what}: measured, foretold": {policy: [list(pair) for pair in each] for policy, each in pairs.items()},
-        "time taken over the time of the models": {policy: [run.cost for run in each] for policy, each in runs.items()},
+        "time taken over the time of the models": {
+            policy: [run.slowdown for run in each] for policy, each in runs.items()
+        },
     }
     if best is not None:
         expected[first] = True

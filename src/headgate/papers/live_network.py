@@ -62,7 +62,7 @@ class ModelledOperator(Operator):
     """A graph node with only a name, a kind and inputs; its model does the work."""
 
     name: str
-    sort: str
+    kind_name: str
     sources: tuple[Operator, ...]
 
     @property
@@ -71,7 +71,7 @@ class ModelledOperator(Operator):
 
     @property
     def kind(self) -> str:
-        return self.sort
+        return self.kind_name
 
     @property
     def detail(self) -> str:
@@ -123,7 +123,7 @@ class Processor:
         self._clock.advance_to(self.start + until)
 
     @property
-    def cost(self) -> float:
+    def slowdown(self) -> float:
         """Time taken in total as a multiple of the work alone.
 
         Only the total is meaningful, since a grant makes up for the overhead of earlier ones.
@@ -184,12 +184,12 @@ class Level(NamedTuple):
 class LiveRun:
     """One run in the real network, and its simulation with the same arrivals and the measured costs.
 
-    `cost` is the time taken as a multiple of the models' work; latencies are by class.
+    `slowdown` is the time taken as a multiple of the models' work; latencies are by class.
     """
 
     latency: Mapping[str, LatencyDistribution]
     predicted: Mapping[str, LatencyDistribution]
-    cost: float
+    slowdown: float
     levels: Sequence[Level]
     simulated: SimulationResult
 
@@ -249,12 +249,12 @@ def run(
     network.expect({key_of(node): _expected(known, topology, name) for name, node in nodes.items()})
     processor.begin(clock())
     levels = _feed(network, processor, clock, moments, size)
-    cost = processor.cost
+    slowdown = processor.slowdown
     latency = _latency(network, topology)
-    corrected = slower(models, cost, windows=False)
+    corrected = slower(models, slowdown, windows=False)
     result = simulate(topology, corrected, recorded, policy, bytes=size, seed=seed)
     predicted = {cls.name: result.latency(cls=cls.name) for cls in topology.classes}
-    return LiveRun(latency, predicted, cost, levels, result)
+    return LiveRun(latency, predicted, slowdown, levels, result)
 
 
 def _graph(topology: Topology) -> tuple[dict[str, Operator], SharedGraph]:
