@@ -21,7 +21,7 @@ BURST = 10
 ROWS = 20_000
 KEYS = 1000
 ROUNDS = 3
-# The keys of the figures call the limit a mark: programs read them.
+
 SCHEMA = Schema.of(("ts", TIMESTAMP), ("k", BIGINT), ("v", DOUBLE), ("w", DOUBLE))
 
 
@@ -51,6 +51,7 @@ def run() -> Outcome:
         name="spill",
         source="003 §3.8; memory limit of the network",
         claim="a burst of ten times the limit is processed within the limit, at a third of the speed or better",
+        # Programs read these keys, which call the limit a mark.
         paper={"held_over_mark": 1.1, "allocated_over_mark": 1.1, "throughput_ratio": 1 / 3},
         measured={
             "held_over_mark": max(each.held for each in within) / LIMIT,
