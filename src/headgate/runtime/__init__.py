@@ -1,4 +1,10 @@
-"""The network inside one worker: edges, queues with spill, threads, the grant loop. Executes, never decides."""
+"""The network inside one worker: edges, queues with spill, threads, the grant loop. Executes, never decides.
+
+One grant, in reading order: `queue` (waiting batches), `memory` (bytes, spilling), `dataflow` (operators and a pass
+through a unit), `loop` (the grant), with `train_size` and `outbox`. Around it: `measurement` (statistics), `threads`
+(lock and workers), `limits` (memory of queries, failures). The whole: `state`, its `snapshot` and `metrics`, and
+`network`, the interface.
+"""
 
 from headgate.runtime.limits import Limits
 from headgate.runtime.network import Network, Report

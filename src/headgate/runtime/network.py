@@ -56,8 +56,9 @@ class Network:
     Rows enter by `push`, are processed by `run`, and leave by `take`. `run` and `step` are called by one thread at a
     time; everything else may be called from any thread, also during a `run`, but never by an operator.
 
-    One lock (`ThreadControl`) guards the state. Every method takes it; methods that change the graph, the policy or the
-    mode, and snapshots, also wait until no grant runs (`ThreadControl.alone`).
+    One lock (`ThreadControl`) guards the state. Every method takes it (properties read single figures without it);
+    methods that change the graph, the policy or the mode, and snapshots, also wait until no grant runs
+    (`ThreadControl.alone`).
 
     - `policy`: a policy or its text; may be set while running
     - `settings`: what live operators need (time zone, static tables)
