@@ -128,8 +128,9 @@ class Engine:
     def execute(self, text: str, file: str = "<text>") -> None:
         """Executes statements: CREATE CLASS, STREAM, TABLE, FUNCTION, QUERY …; SqlError at the first problem."""
         with self._lock:
+            before = set(self._catalog.queries)
             self._catalog.execute(text, file=file)
-            self._changed()
+            self._add_queries(before)
         self._apply()
 
     def stream(self, name: str, frame: Any) -> None:
@@ -152,8 +153,9 @@ class Engine:
         """Declares a query. Its newest rows can always be read with `results`, whatever its sinks are."""
         sinks = (sink,) if isinstance(sink, Sink) else tuple(sink)
         with self._lock:
+            before = set(self._catalog.queries)
             made = self._catalog.query(name, select, cls, sinks)
-            self._changed()
+            self._add_queries(before)
         self._apply()
         return made
 
@@ -188,6 +190,7 @@ class Engine:
         """Starts running, or continues where the checkpoint ended. Returns when the streams are being read."""
         self._open()
         if self.resumption is not None and self.resumption.complete:
+            self._close()
             raise EngineError(
                 f"checkpoint {self._folder} is complete: every stream in it has ended; give another checkpoint"
             )
@@ -285,28 +288,36 @@ class Engine:
                 raise EngineError("the engine is already running")
             if not self._catalog.queries:
                 raise EngineError("there is nothing to run: declare a query first")
-            spark = self.spark
-            spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
-            checkpoint = Checkpoint(self._folder)
-            checkpoint.probe()
-            run = checkpoint.identity()
-            self._tables = {name: _loaded(spark, table) for name, table in dict(self._catalog.tables).items()}
-            self._publisher = Publisher(
-                checkpoint,
-                lambda query, sink: self._open_sink(query, sink, run),
-                self._write_dead_letters,
-                lambda epoch: self._metrics.published(epoch),
-                kept=not self._temporary,
-            )
-            self._epochs = Epochs(spark, checkpoint, run, self._planned, self._committed, self._budget, warm_up(spark))
-            self.resumption = Resumption.of(self._epochs.commit, self.queries)
-            self._lanes = Lanes(SparkStreams(spark), checkpoint, self._frames, self._epochs.lane, self._every)
-            for query in self.queries.values():
-                self._open_sinks(query)
-            self._publisher.again(self.queries)
-            failed = self._epochs.failed(self.queries.values())
-            self._metrics = DriverMetrics({name: str(f) for name, f in failed.items()}, time.monotonic())
-            self._changed()
+            try:
+                self._open_parts()
+            except BaseException:
+                self._close()
+                raise
+
+    def _open_parts(self) -> None:
+        """Makes the parts of a running engine; `_close` undoes it, also halfway."""
+        spark = self.spark
+        spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
+        checkpoint = Checkpoint(self._folder)
+        checkpoint.probe()
+        run = checkpoint.identity()
+        self._tables = {name: _loaded(spark, table) for name, table in dict(self._catalog.tables).items()}
+        self._publisher = Publisher(
+            checkpoint,
+            lambda query, sink: self._open_sink(query, sink, run),
+            self._write_dead_letters,
+            lambda epoch: self._metrics.published(epoch),
+            kept=not self._temporary,
+        )
+        self._epochs = Epochs(spark, checkpoint, run, self._planned, self._committed, self._budget, warm_up(spark))
+        self.resumption = Resumption.of(self._epochs.commit, self.queries)
+        self._lanes = Lanes(SparkStreams(spark), checkpoint, self._frames, self._epochs.lane, self._every)
+        for query in self.queries.values():
+            self._open_sinks(query)
+        self._publisher.again(self.queries)
+        failed = self._epochs.failed(self.queries.values())
+        self._metrics = DriverMetrics({name: str(f) for name, f in failed.items()}, time.monotonic())
+        self._changed()
 
     def _open_sinks(self, query: Query) -> None:
         assert self._publisher is not None
@@ -325,6 +336,15 @@ class Engine:
             known = self._memory[query.name] = (query, writer)
         known[1].follow(run)
         return known[1]
+
+    def _add_queries(self, before: set[str]) -> None:
+        """Lets the next epoch run the queries declared since `before`; drops them again if that fails."""
+        try:
+            self._changed()
+        except Exception:
+            for name in set(self._catalog.queries) - before:
+                self._catalog.drop_query(name)
+            raise
 
     def _changed(self) -> None:
         """A declaration or the policy changed: the next epoch uses the new plan."""

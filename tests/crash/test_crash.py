@@ -1,4 +1,4 @@
-"""Kills drivers and workers with −9 while files arrive: in the end no row is lost and none is there twice."""
+"""Kills drivers and workers with −9 while files arrive: at the end every row is there exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged files, full disks and read-only folders: `headgate run` says one clear line, and after repair it goes on."""
+"""Damaged files, full disks and read-only folders: `headgate run` prints one clear line, and continues after repair."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ class Place:
         """Runs it, which must fail with one line; gives the line."""
         ended = self.run(*more)
         assert ended.returncode in (1, 3), f"exit {ended.returncode}: {ended.stdout}{ended.stderr}"
-        # Java greets with a line about its modules.
-        told = [line for line in ended.stderr.splitlines() if line.strip() and "incubator" not in line]
-        assert len(told) == 1, "\n".join(told[:20])
-        line = told[0]
+        # Java prints a line about its modules.
+        lines = [line for line in ended.stderr.splitlines() if line.strip() and "incubator" not in line]
+        assert len(lines) == 1, "\n".join(lines[:20])
+        line = lines[0]
         assert "Traceback" not in ended.stdout
         assert ended.returncode == 1, f"it is nothing that broke in Headgate: {line}"
         return line
@@ -94,7 +94,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """A run that took in six files and was stopped in good order; three more files have come since."""
+    """A run that read six files and was stopped in an orderly way; three more files have arrived since."""
     root = tmp_path_factory.mktemp("stopped")
     place = Place(root / "place", root / "source")
     for number in range(6):
@@ -104,8 +104,8 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Place:
     )
     wait_until(lambda: (place.root / "ck" / "commits" / f"{5:012d}.json").exists(), process)
     process.send_signal(signal.SIGTERM)
-    _, told = process.communicate(timeout=LIMIT)
-    assert process.returncode == 0, told
+    _, errors = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, errors
     for number in range(6, 9):
         _arrive(place.source, number)
     return place
@@ -136,7 +136,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 @contextmanager
 def _repaired(file: Path) -> Iterator[bytes]:
-    """The file's content, which is written back in the end."""
+    """The content of the file, which is restored at the end."""
     data = file.read_bytes()
     yield data
     file.write_bytes(data)
@@ -177,7 +177,7 @@ def _mount(*arguments: str) -> None:
 
 @contextmanager
 def _small(folder: Path, size: str) -> Iterator[Path]:
-    """A file system in memory of its own."""
+    """A small file system in memory."""
     if shutil.which("mount") is None or os.geteuid() != 0:
         pytest.skip("only root can mount a small file system")
     folder.mkdir(parents=True, exist_ok=True)
@@ -189,7 +189,7 @@ def _small(folder: Path, size: str) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_a_checkpoint_on_a_disk_that_is_full(spark: Any, tmp_path: Path) -> None:
+def test_a_checkpoint_on_a_full_disk(spark: Any, tmp_path: Path) -> None:
     place = Place(tmp_path / "place", tmp_path / "source")
     for number in range(8):
         _arrive(place.source, number, 3000)
@@ -202,7 +202,7 @@ def test_a_checkpoint_on_a_disk_that_is_full(spark: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_checkpoint_that_is_read_only(spark: Any, stopped: Place, tmp_path: Path) -> None:
+def test_a_read_only_checkpoint(spark: Any, stopped: Place, tmp_path: Path) -> None:
     place = Place(tmp_path / "place", stopped.source)
     shutil.copytree(stopped.root / "out", place.root / "out")
     with _small(place.root / "ck", "200m") as disk:
@@ -217,7 +217,7 @@ def test_a_checkpoint_that_is_read_only(spark: Any, stopped: Place, tmp_path: Pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["full", "read-only"])
-def test_a_sink_that_refuses(spark: Any, tmp_path: Path, how: str) -> None:
+def test_a_sink_that_fails(spark: Any, tmp_path: Path, how: str) -> None:
     place = Place(tmp_path / "place", tmp_path / "source")
     for number in range(6):
         _arrive(place.source, number, 1000)

@@ -1,4 +1,4 @@
-"""Ctrl-C on `headgate run`: the epoch is finished, the state is kept, and the same command goes on."""
+"""Ctrl-C on `headgate run`: the epoch is finished, the state is kept, and the same command continues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CREATE QUERY counts AS SELECT k, count(*) AS n FROM s GROUP BY k;
 
 
 def _interrupted(folder: Path, ready: Callable[[int], bool]) -> str:
-    """Runs the script until its process is `ready`, sends one interrupt, and gives all that it wrote."""
+    """Runs the script until its process is `ready`, sends one interrupt, and returns its output."""
     process = subprocess.Popen(
         [sys.executable, "-m", "headgate.cli.main", "run", "script.sql", "--checkpoint", "ck"],
         cwd=folder,
@@ -33,11 +33,11 @@ def _interrupted(folder: Path, ready: Callable[[int], bool]) -> str:
     try:
         wait_until(lambda: ready(process.pid), process)
         process.send_signal(signal.SIGINT)
-        told, _ = process.communicate(timeout=LIMIT)
+        output, _ = process.communicate(timeout=LIMIT)
     finally:
         process.kill()
-    assert process.returncode == 0, told
-    return told
+    assert process.returncode == 0, output
+    return output
 
 
 @pytest.fixture
@@ -48,17 +48,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_an_interrupt_leaves_a_state_to_go_on_from(folder: Path) -> None:
+def test_a_run_continues_after_an_interrupt(folder: Path) -> None:
     def commits(number: int) -> Callable[[int], bool]:
         return lambda _: len(list((folder / "ck" / "commits").glob("*.json"))) >= number
 
-    told = _interrupted(folder, commits(1))
-    assert "the same command goes on from there" in told
-    assert "Traceback" not in told
+    output = _interrupted(folder, commits(1))
+    assert "the same command continues from there" in output
+    assert "Traceback" not in output
     (folder / "in" / "2.json").write_text('{"k": "a", "v": 2}\n')
-    told = _interrupted(folder, commits(2))
-    assert "goes on after epoch 0" in told
-    assert "Traceback" not in told
+    output = _interrupted(folder, commits(2))
+    assert "continues after epoch 0" in output
+    assert "Traceback" not in output
 
 
 def _children(process: int) -> Path:
@@ -74,8 +74,8 @@ def test_an_interrupt_while_spark_starts_leaves_no_process(folder: Path) -> None
         java.extend(int(child) for child in _children(process).read_text().split())
         return bool(java)
 
-    told = _interrupted(folder, starting)
-    assert "ending as soon as Spark has started" in told
-    assert "Traceback" not in told
+    output = _interrupted(folder, starting)
+    assert "ending as soon as Spark has started" in output
+    assert "Traceback" not in output
     for child in java:
         assert not Path(f"/proc/{child}/exe").exists(), "Spark's JVM runs on"

@@ -1,4 +1,4 @@
-"""A Python data source of the tests: counts on, a few rows a batch, in two partitions, up to an end."""
+"""A Python data source for tests: counts up to an end, a few rows a batch, in two partitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Stretch(InputPartition):
 
 
 class CountingReader(DataSourceStreamReader):
-    """Twenty numbers more with every batch."""
+    """Each batch adds twenty numbers."""
 
     def __init__(self, end: int) -> None:
         self._end = end

@@ -1,4 +1,4 @@
-"""Stands in for Spark where only the protocol is tested: runs what `mapInArrow` would run, in this process."""
+"""Stands in for Spark in tests of the protocol alone: runs the function of `mapInArrow` in this process."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Frame:
 
 
 class Spark:
-    """As much of a session as epochs need."""
+    """The part of a session that epochs use."""
 
     def range(self, count: int) -> Frame:
         return Frame([pa.record_batch({"id": list(range(count))})])
 
 
 def packed(packing: Packing, stream: str, rows: pa.Table) -> pa.RecordBatch:
-    """Rows laid into the slots as Spark would do it; the columns carried must be plain ones."""
+    """Rows laid into the slots as Spark does it; the carried columns must be plain columns."""
     columns: dict[str, Any] = {TAG: pa.array([packing.streams.index(stream)] * rows.num_rows, pa.int16())}
     for slot, text in zip(packing.slots, packing.select(stream)[1:], strict=True):
         name = text.removeprefix("CAST(").split(" AS ")[0].strip("`")
@@ -53,5 +53,5 @@ def packed(packing: Packing, stream: str, rows: pa.Table) -> pa.RecordBatch:
 
 
 def forget_networks() -> None:
-    """What a killed worker does."""
+    """Drops all networks, as killing the worker does."""
     worker._live.clear()

@@ -31,16 +31,16 @@ any_type = st.recursive(
 
 
 @given(any_type)
-def test_a_type_comes_back_from_spark(type_: pa.DataType) -> None:
+def test_a_type_survives_the_way_to_spark_and_back(type_: pa.DataType) -> None:
     assert to_arrow(to_spark(type_)) == type_
 
 
 @given(any_type)
-def test_spark_calls_a_type_what_we_call_it(type_: pa.DataType) -> None:
+def test_our_names_of_types_are_those_of_spark(type_: pa.DataType) -> None:
     assert to_spark(type_).simpleString().upper().replace(" ", "") == sql_name(type_).upper().replace(" ", "")
 
 
-def test_a_type_that_spark_has_not() -> None:
+def test_a_type_that_spark_does_not_have() -> None:
     with pytest.raises(UnsupportedType, match="uint8"):
         to_spark(pa.uint8())
     with pytest.raises(UnsupportedType):
@@ -76,7 +76,7 @@ def test_the_type_of_an_expression(spark: Any, sql: str, type_: pa.DataType) -> 
         ("make_ym_interval(1, 2)", "INTERVAL YEAR TO MONTH"),
     ],
 )
-def test_what_is_not_one_value_per_row_is_refused_in_one_line(
+def test_an_expression_that_is_not_one_value_a_row_is_refused_in_one_line(
     spark: Any, sql: str, reason: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(AnalysisError, match=reason) as refusal:
@@ -86,7 +86,7 @@ def test_what_is_not_one_value_per_row_is_refused_in_one_line(
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_the_session_is_made_when_it_is_needed_first() -> None:
+def test_the_session_is_started_when_it_is_first_needed() -> None:
     made: list[int] = []
 
     def session() -> Any:

@@ -1,4 +1,4 @@
-"""The checkpoint: commits are atomic, damage is told, and what nobody needs goes."""
+"""The checkpoint: commits are atomic, damage is reported, and files that no commit needs are removed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _files(root: Path) -> set[str]:
     return {str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()}
 
 
-def test_a_commit_is_found_again_with_its_parts(tmp_path: Path) -> None:
+def test_a_commit_is_read_back_with_its_parts(tmp_path: Path) -> None:
     checkpoint = Checkpoint(str(tmp_path))
     assert checkpoint.newest() is None
     bundle = checkpoint.bundle("parts", 0, "a")
@@ -41,7 +41,7 @@ def test_a_commit_is_found_again_with_its_parts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["cut", "flip", "gone"])
 @pytest.mark.parametrize("which", ["commits", "parts"])
-def test_damage_is_told_in_one_line(tmp_path: Path, how: str, which: str) -> None:
+def test_damage_is_reported_in_one_line(tmp_path: Path, how: str, which: str) -> None:
     checkpoint = Checkpoint(str(tmp_path))
     bundle = checkpoint.bundle("parts", 0, "a")
     bundle.add("a", _table(3))
@@ -62,7 +62,7 @@ def test_damage_is_told_in_one_line(tmp_path: Path, how: str, which: str) -> Non
     assert "\n" not in str(error.value)
 
 
-def test_what_no_commit_names_is_removed_but_not_what_is_unpublished(tmp_path: Path) -> None:
+def test_files_that_no_commit_names_are_removed_unless_unpublished(tmp_path: Path) -> None:
     checkpoint = Checkpoint(str(tmp_path))
     kept = None
     for epoch in range(6):
@@ -85,13 +85,13 @@ def test_what_no_commit_names_is_removed_but_not_what_is_unpublished(tmp_path: P
     assert {f for f in files if f.startswith("published")} == {"published/000000000003"}
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CheckpointError, match="cannot be opened"):
         Checkpoint(str(tmp_path / "file" / "below"))
 
 
-def test_parts_are_written_once_and_leave_sparse_bundles(tmp_path: Path) -> None:
+def test_parts_are_written_once_and_moved_out_of_sparse_bundles(tmp_path: Path) -> None:
     checkpoint = Checkpoint(str(tmp_path))
     store = CheckpointStore(checkpoint)
     store.begin(0, "a0")

@@ -17,16 +17,16 @@ sparks.close()
 """
 
 
-def _told(module: str) -> str:
+def _printed(module: str) -> str:
     environment = {**os.environ, "PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "1"}
     code = WORK_OFF_A_CLOSED_SOCKET.format(module=module)
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True).stderr
 
 
-def test_a_worker_whose_socket_is_gone_ends_in_silence() -> None:
-    assert _told("headgate.spark.daemon") == ""
+def test_a_worker_without_a_socket_ends_silently() -> None:
+    assert _printed("headgate.spark.daemon") == ""
 
 
-def test_spark_itself_prints_a_stack_trace_then() -> None:
-    if "BrokenPipeError" not in _told("pyspark.daemon"):
+def test_the_worker_of_spark_prints_a_stack_trace() -> None:
+    if "BrokenPipeError" not in _printed("pyspark.daemon"):
         pytest.fail("Spark's own daemon is quiet now: headgate/spark/daemon.py can go")

@@ -77,11 +77,11 @@ def test_only_the_queries_that_use_it_fail_and_stay_failed_after_a_restart(spark
         wait_until(lambda: engine.results("hashed").num_rows == 60 and engine.results("other_stream").num_rows == 60)
         queries = engine.metrics()["queries"]
         assert {name for name in queries if queries[name]["state"] == "failed"} == set(FAILING)
-        told = queries["dates"]["error"]
-        assert told.startswith("query dates failed in project (to_timestamp(`x`, 'd MMMM yyyy')): ")
-        assert "not a date" in told
-        assert "SQLSTATE" not in told
-        assert "\n" not in told
+        error = queries["dates"]["error"]
+        assert error.startswith("query dates failed in project (to_timestamp(`x`, 'd MMMM yyyy')): ")
+        assert "not a date" in error
+        assert "SQLSTATE" not in error
+        assert "\n" not in error
         assert "aggregate" in queries["counted"]["error"]
         assert engine.failure is None
     finally:
@@ -97,7 +97,7 @@ def test_only_the_queries_that_use_it_fail_and_stay_failed_after_a_restart(spark
         frame.createOrReplaceTempView(stream)
     for name, select in GOOD.items():
         assert _found(tmp_path, name) == Counter(map(repr, spark.sql(select).toArrow().to_pylist())), name
-    # What a failed query put out before it failed stays.
+    # Results from before the failure stay.
     assert sum(_found(tmp_path, "dates").values()) == 20
 
 

@@ -55,7 +55,7 @@ def _filled(case: Case, root: Path) -> None:
         for number, batch in enumerate(batches):
             file = folder / f"{number:03d}.parquet"
             pq.write_table(pa.Table.from_batches([batch]), file)
-            # File sources take files by their time.
+            # File sources read files in the order of their modification times.
             stamp = 1_700_000_000 + number
             os.utime(file, (stamp, stamp))
 

@@ -1,4 +1,4 @@
-"""Packing: whatever streams are laid into the slots comes back as it was."""
+"""Packing: the columns of any streams are unpacked as they were packed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TYPES = [pa.int32(), pa.int64(), pa.string(), pa.timestamp("us", "UTC"), pa.floa
 
 
 def _packed(packing: Packing, rows: list[tuple[str, list[pa.Array], int]]) -> pa.Table:
-    """What Spark would make of `Packing.select`, computed here by hand."""
+    """The result of `Packing.select` in Spark, computed without Spark."""
     tables = []
     for stream, arrays, count in rows:
         chosen = packing.select(stream)
@@ -26,7 +26,7 @@ def _packed(packing: Packing, rows: list[tuple[str, list[pa.Array], int]]) -> pa
 
 
 @given(st.data())
-def test_every_column_comes_back(data: st.DataObject) -> None:
+def test_every_column_is_unpacked_unchanged(data: st.DataObject) -> None:
     shapes = data.draw(st.lists(st.lists(st.sampled_from(TYPES), min_size=1, max_size=5), min_size=1, max_size=4))
     streams = {f"s{n}": [(f"c{i}", t, f"c{i}") for i, t in enumerate(shape)] for n, shape in enumerate(shapes)}
     packing = Packing(streams)
@@ -56,7 +56,7 @@ def test_streams_of_one_shape_share_all_slots() -> None:
     assert len(Packing({f"s{n}": shape for n in range(27)}).slots) == 2
 
 
-def test_malformed_rows_are_told_apart() -> None:
+def test_malformed_rows_are_marked() -> None:
     packing = Packing({"a": [("x", pa.int32(), "x")], "b": [("y", pa.int32(), "y")]}, {"b": "bad"})
     assert packing.select("a")[-1] == f"CAST(NULL AS STRING) AS {FLAW}"
     packed = pa.record_batch(

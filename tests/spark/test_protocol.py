@@ -1,4 +1,4 @@
-"""The commit protocol alone: a crash at every file operation, one by one, then a restart: always the same answers."""
+"""The commit protocol alone: after a crash at any file operation and a restart, the results are the same."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _batch(number: int) -> pa.Table:
 
 @pytest.fixture
 def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[CrashingFiles]]:
-    """The handler that is in force: the newest in the list. Driver and worker see the same faults."""
+    """The file system in use is the last in the list; driver and worker see the same faults."""
     handlers: list[CrashingFiles] = [CrashingFiles(None, "")]
     made = Checkpoint
 
@@ -61,8 +61,8 @@ def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[CrashingFiles]]:
     forget_networks()
 
 
-def _life(root: Path, handler: CrashingFiles, done: int) -> int:
-    """One life of a driver: goes on from the checkpoint; gives how many micro-batches Spark knows as done."""
+def _run(root: Path, handler: CrashingFiles, done: int) -> int:
+    """One run of a driver, from the checkpoint on; returns the number of micro-batches that Spark counts as done."""
     catalog = Catalog()
     catalog.execute(SCRIPT.format(out=root / "out"))
     queries = tuple(dict(catalog.queries).values())
@@ -82,7 +82,7 @@ def _life(root: Path, handler: CrashingFiles, done: int) -> int:
     while done < BATCHES:
         frame = Frame([packed(packing, "s", _batch(done).slice(0, 30)), packed(packing, "s", _batch(done).slice(30))])
         driver.lane("main", "main@1", done, frame)
-        # From here on Spark may have noted the batch as done, or not: a crash comes before or after that.
+        # From here on Spark may or may not have recorded the batch as done when a crash happens.
         while epochs:
             epoch = epochs.pop(0)
             publisher.put(epoch.number, epoch.results)
@@ -105,7 +105,7 @@ def _answers(root: Path) -> dict[str, list[Any]]:
 
 
 def _wanted() -> dict[str, list[str]]:
-    """Plain Python on the same rows: late ones dropped by the rule of a window's end."""
+    """The expected rows, computed in plain Python: a row is late if its window has ended."""
     hot, sums = [], {}
     watermark = -(2**62)
     for number in range(BATCHES):
@@ -132,31 +132,31 @@ def _check(root: Path) -> None:
 
 
 def test_without_a_crash(tmp_path: Path, files: list[CrashingFiles]) -> None:
-    _life(tmp_path, files[-1], 0)
+    _run(tmp_path, files[-1], 0)
     _check(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("how", "worker_lives"), [("before", False), ("torn", False), ("after", False), ("after", True)]
+    ("how", "worker_survives"), [("before", False), ("torn", False), ("after", False), ("after", True)]
 )
 def test_a_crash_at_every_file_operation(
-    tmp_path: Path, files: list[CrashingFiles], how: str, worker_lives: bool
+    tmp_path: Path, files: list[CrashingFiles], how: str, worker_survives: bool
 ) -> None:
     counting = files[-1]
-    _life(tmp_path / "count", counting, 0)
+    _run(tmp_path / "count", counting, 0)
     forget_networks()
     assert counting.count > 30
     for at in range(1, counting.count + 1):
         root = tmp_path / str(at)
         files.append(CrashingFiles(at, how))
         with pytest.raises(Crash):
-            _life(root, files[-1], 0)
-        if not worker_lives:
+            _run(root, files[-1], 0)
+        if not worker_survives:
             forget_networks()
         newest = Checkpoint(str(root / "ck")).newest()
-        # Spark's own log of batches may be one behind ours, never ahead: it gives the last batch once more.
+        # Spark's log of batches may be one behind ours, never ahead: Spark then delivers the last batch again.
         done = 0 if newest is None else max(newest.lanes.get("main", -1), 0)
         files.append(CrashingFiles(None, ""))
-        _life(root, files[-1], done)
+        _run(root, files[-1], done)
         _check(root)
         forget_networks()

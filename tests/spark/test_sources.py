@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 
 @contextmanager
 def _sender(lines: list[str]) -> Iterator[int]:
-    """Listens on a port of the loopback and sends all lines to everyone who connects; keeps the line open."""
+    """Listens on a loopback port and sends all lines to each client; keeps the connections open."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         connected: list[socket.socket] = []
 
@@ -47,8 +47,8 @@ def _sender(lines: list[str]) -> Iterator[int]:
 
 def _dead(engine: hg.Engine) -> list[tuple[str, str]]:
     folder = Path(engine.dead_letters)
-    told = [json.loads(line) for file in sorted(folder.glob("*.json")) for line in file.read_text().splitlines()]
-    return sorted((row["stream"], row["row"]) for row in told)
+    letters = [json.loads(line) for file in sorted(folder.glob("*.json")) for line in file.read_text().splitlines()]
+    return sorted((row["stream"], row["row"]) for row in letters)
 
 
 MALFORMED = {

@@ -26,56 +26,59 @@ _SCREEN_EVERY = 0.5
 def run(
     script: Annotated[Path, typer.Argument(help="A script of SQL statements.")],
     once: Annotated[
-        bool, typer.Option("--once", help="Read what is there now, end the streams, put out every window, exit.")
+        bool,
+        typer.Option("--once", help="Read the rows available now, end the streams, emit every window, exit."),
     ] = False,
-    policy: Annotated[str, typer.Option("--policy", help="Which policy schedules the operators.")] = "cqc",
+    policy: Annotated[str, typer.Option("--policy", help="The policy that schedules the operators.")] = "cqc",
     master: Annotated[str | None, typer.Option("--master", help="The Spark master; default: local[*].")] = None,
     checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", help="The folder or URI that keeps the state; default: none is kept.")
+        str | None, typer.Option("--checkpoint", help="Folder or URI for the state; default: the state is not kept.")
     ] = None,
     budget: Annotated[
-        float, typer.Option("--budget", min=1, help="Milliseconds that an epoch may spend; the rest waits.")
+        float,
+        typer.Option("--budget", min=1, help="Milliseconds that an epoch may spend; remaining rows wait."),
     ] = 1000,
     every: Annotated[
-        float, typer.Option("--every", min=0, help="Milliseconds between looks for new rows; 0: all the time.")
+        float,
+        typer.Option("--every", min=0, help="Milliseconds between polls of the sources; 0: continuously."),
     ] = 0,
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Copies of the network.")] = 1,
     threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="Threads that run operators; default: as the policy has it.")
+        int | None, typer.Option("--threads", min=1, help="Threads that run operators; default: set by the policy.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while it runs.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing while it runs.")] = False,
 ) -> None:
-    """Runs the queries of a script until Ctrl-C, or with --once until all rows that are there are done."""
+    """Runs the queries of a script until Ctrl-C, or with --once until all available rows are processed."""
     from headgate.engine import Engine
 
     if replicas > 1:
         raise InputError("--replicas: more than one copy of the network is not supported yet; leave it at 1")
     text = read(script)
     engine = Engine(policy, checkpoint, master=master, budget=budget / 1000, every=every / 1000, threads=threads)
-    asked = threading.Event()
-    # An interrupt while Spark's JVM comes up would leave that behind, without anyone to end it.
-    with _interrupts(asked, "ending as soon as Spark has started"):
+    stop_requested = threading.Event()
+    # An interrupt while Spark's JVM starts would leave the JVM running.
+    with _interrupts(stop_requested, "ending as soon as Spark has started"):
         engine.execute(text, file=str(script))
         if not engine.queries:
             raise InputError(f"{script}: there is no query in it; add CREATE QUERY name AS SELECT …")
         engine.spark  # noqa: B018
-    if asked.is_set():
+    if stop_requested.is_set():
         engine.stop()
         return
-    # Spark has a handler of its own, which it sets when it starts: ours comes after.
-    with _interrupts(asked, "finishing the epoch"):
+    # Spark installs its own handler at its start: ours must be installed after it.
+    with _interrupts(stop_requested, "finishing the epoch"):
         try:
             if once:
-                _once(engine, asked, quiet)
+                _once(engine, stop_requested, quiet)
             else:
-                _until_stopped(engine, asked, quiet)
+                _until_stopped(engine, stop_requested, quiet)
         finally:
             engine.stop()
     if not quiet:
         _summary(engine, checkpoint)
 
 
-def _once(engine: Engine, asked: threading.Event, quiet: bool) -> None:
+def _once(engine: Engine, stop_requested: threading.Event, quiet: bool) -> None:
     failure: list[BaseException] = []
 
     def work() -> None:
@@ -86,29 +89,29 @@ def _once(engine: Engine, asked: threading.Event, quiet: bool) -> None:
 
     worker = threading.Thread(target=work, name="headgate-once")
     worker.start()
-    told = False
+    reported = False
     with _view(engine, quiet) as show:
         while worker.is_alive():
             worker.join(_SCREEN_EVERY)
-            told = told or _tell_resumption(engine, quiet)
+            reported = reported or _report_resumption(engine, quiet)
             show()
-            if asked.is_set():
+            if stop_requested.is_set():
                 engine.interrupt()
-    if failure and not asked.is_set():
+    if failure and not stop_requested.is_set():
         raise failure[0]
 
 
-def _until_stopped(engine: Engine, asked: threading.Event, quiet: bool) -> None:
+def _until_stopped(engine: Engine, stop_requested: threading.Event, quiet: bool) -> None:
     engine.start()
-    _tell_resumption(engine, quiet)
+    _report_resumption(engine, quiet)
     with _view(engine, quiet) as show:
-        while not asked.is_set():
+        while not stop_requested.is_set():
             if engine.wait(_SCREEN_EVERY):
                 return
             show()
 
 
-def _tell_resumption(engine: Engine, quiet: bool) -> bool:
+def _report_resumption(engine: Engine, quiet: bool) -> bool:
     if engine.resumption is None:
         return False
     if not quiet:
@@ -118,18 +121,18 @@ def _tell_resumption(engine: Engine, quiet: bool) -> bool:
 
 
 @contextmanager
-def _interrupts(asked: threading.Event, doing: str) -> Iterator[None]:
-    """The first Ctrl-C (or TERM) asks for an orderly end, and it is told what is done first; a second ends at once."""
+def _interrupts(stop_requested: threading.Event, doing: str) -> Iterator[None]:
+    """The first Ctrl-C (or TERM) requests an orderly stop and prints `doing`; a second one ends the process at once."""
 
-    def ask(number: int, frame: FrameType | None) -> None:
+    def request(number: int, frame: FrameType | None) -> None:
         del frame
-        if asked.is_set():
+        if stop_requested.is_set():
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-        asked.set()
+        stop_requested.set()
         typer.echo(f"headgate: {doing}; once more ends at once", err=True)
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
@@ -138,7 +141,7 @@ def _interrupts(asked: threading.Event, doing: str) -> Iterator[None]:
 
 
 class _Show:
-    """Called again and again; shows what is new on a screen or, now and then, as a line."""
+    """Shows the metrics on a terminal, or prints a line every few seconds; call it repeatedly."""
 
     def __init__(self, engine: Engine, quiet: bool) -> None:
         from rich.console import Console
@@ -203,4 +206,4 @@ def _summary(engine: Engine, checkpoint: str | None) -> None:
     for stream, count in metrics["dead_letters"].items():
         typer.echo(f"headgate: {count:,} malformed rows of stream {stream} are in {engine.dead_letters}")
     if checkpoint is not None:
-        typer.echo(f"headgate: the state is in {checkpoint}; the same command goes on from there")
+        typer.echo(f"headgate: the state is in {checkpoint}; the same command continues from there")

@@ -1,4 +1,4 @@
-"""Asks Spark's analyzer what an expression over one stream's columns gives: Catalyst knows its whole library."""
+"""The type of an expression over one stream's columns, from Spark's analyzer, which knows Spark's whole library."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class AnalysisError(ValueError):
 
 
 class Analyzer:
-    """Gives types of expressions. The session is made when the first question is asked, so that a script
-    which needs no Spark function starts no JVM. Used by one thread at a time.
+    """Returns types of expressions. The session is started at the first call, so that a script without Spark functions
+    starts no JVM. Used by one thread at a time.
     """
 
     def __init__(self, session: Callable[[], Any] | None = None) -> None:
@@ -40,12 +40,12 @@ class Analyzer:
 
         if self._session is None:
             self._session = (self._make or _session)()
-        # PySpark logs each refusal with the JVM's stack; a refusal is an answer here.
+        # PySpark logs each refusal with the JVM's stack; here a refusal is expected.
         log = logging.getLogger("SQLQueryContextLogger")
         before, log.disabled = log.disabled, True
         try:
             rows = self._session.createDataFrame([], spark_schema(schema))
-            # A condition may hold neither aggregates nor generators nor window functions: Spark checks it for us.
+            # A condition may contain neither aggregates nor generators nor window functions: Spark checks that.
             rows.where(f"({sql}) IS NOT NULL").schema  # noqa: B018
             found = rows.selectExpr(sql).schema
         except PySparkException as error:
@@ -53,7 +53,7 @@ class Analyzer:
         finally:
             log.disabled = before
         if len(found) != 1:
-            raise AnalysisError(f"{sql} gives {len(found)} columns; write an expression that gives one")
+            raise AnalysisError(f"{sql} returns {len(found)} columns; write an expression that returns one")
         try:
             return to_arrow(found[0].dataType)
         except UnsupportedType as error:
@@ -77,5 +77,5 @@ _shared = Analyzer()
 
 
 def type_of(sql: str, schema: Schema) -> pa.DataType:
-    """The type of an expression, by a session of this process that is made when first needed."""
+    """The type of an expression, from a session that is started when first needed."""
     return _shared.type_of(sql, schema)

@@ -1,13 +1,13 @@
 """The checkpoint: bundles of Arrow parts and one small commit file an epoch, on anything `pyarrow.fs` opens.
 
-    commits/<epoch>.json          what the epoch is made of; its atomic appearance is the commit
+    commits/<epoch>.json          the content of the epoch; its atomic appearance is the commit
     parts/<epoch>-<attempt>.bin   the snapshot parts that are new in this epoch
     outbox/<epoch>-<attempt>.bin  its results, until the sinks have them
-    published/<epoch>             the sinks have everything up to this epoch
+    published/<epoch>             the sinks have all results up to this epoch
 
-A part is written once and named by every later commit that still needs it. What no commit names is removed. Every
-attempt at an epoch writes under names of its own, so that a task which outlives its driver cannot touch what the next
-attempt wrote.
+A part is written once and named by every later commit that still needs it. Files that no commit names are removed.
+Every attempt at an epoch writes under names of its own, so that a task that outlives its driver cannot touch the files
+of the next attempt.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CheckpointError(ValueError):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a part lies: a file, the bytes in it, and their checksum."""
+    """The location of a part: a file, the bytes in it, and their checksum."""
 
     file: str
     offset: int
@@ -43,9 +43,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Commit:
-    """One epoch, whole: the batches of the lanes it contains, the state after it, and its results.
+    """One epoch: the batches of the lanes it contains, the state after it, and its results.
 
-    `complete`: every stream has ended with it, so that there is nothing to go on with.
+    `complete`: every stream has ended, and there is nothing to continue with.
     """
 
     epoch: int
@@ -76,7 +76,7 @@ class Commit:
 
 
 class Bundle:
-    """Parts on their way into one file. Give it parts, then `close`; nothing is visible before."""
+    """Collects parts for one file. Nothing is visible before `close`."""
 
     def __init__(self, checkpoint: Checkpoint, file: str) -> None:
         self._checkpoint = checkpoint
@@ -86,7 +86,7 @@ class Bundle:
         self.places: list[tuple[str, Place]] = []
 
     def add(self, key: str, table: pa.Table) -> bytes:
-        """Adds a part and gives its bytes (an Arrow IPC stream)."""
+        """Adds a part and returns its bytes (an Arrow IPC stream)."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
@@ -97,7 +97,7 @@ class Bundle:
         return data
 
     def close(self) -> None:
-        """Writes the file, if there is anything to write."""
+        """Writes the file, unless there are no parts."""
         if self._chunks:
             self._checkpoint.write(self._file, b"".join(self._chunks))
 
@@ -105,8 +105,8 @@ class Bundle:
 class Checkpoint:
     """A folder that holds an engine's state. Cheap to make: workers and the driver each have their own.
 
-    One driver writes commits; workers write only bundles, under names that nobody else uses. `files` stands in for the
-    file system that the URI names.
+    One driver writes commits; workers write only bundles, under names of their own. `files` replaces the file system
+    that the URI names.
     """
 
     def __init__(self, uri: str, files: fs.FileSystem | None = None) -> None:
@@ -140,7 +140,7 @@ class Checkpoint:
         except OSError as error:
             raise CheckpointError(
                 f"checkpoint {self.uri}: {file} cannot be written: {_reason(error)}; nothing of this epoch was"
-                " committed, and it is done again when the folder can be written"
+                " committed, and it is repeated when the folder can be written"
             ) from error
 
     def read(self, place: Place) -> pa.Table:
@@ -156,7 +156,7 @@ class Checkpoint:
             return reader.read_all()
 
     def commit(self, commit: Commit) -> None:
-        """The one atomic step: from here on the epoch has happened."""
+        """The one atomic step: after it, the epoch has happened."""
         body = commit.text()
         if self.text(f"commits/{commit.epoch:012d}.json") is not None:
             raise CheckpointError(
@@ -179,7 +179,7 @@ class Checkpoint:
         return [self._load(name) for name in self._names("commits", ".json")]
 
     def text(self, file: str) -> str | None:
-        """A small file of the checkpoint, or None if it is not there."""
+        """The text of a small file of the checkpoint, or None if there is none."""
         path = f"{self.root}/{file}"
         try:
             if self.files.get_file_info(path).type != fs.FileType.File:
@@ -190,7 +190,7 @@ class Checkpoint:
             raise CheckpointError(self._damaged(file, _reason(error))) from error
 
     def identity(self) -> str:
-        """A name for what is written under this checkpoint; the same after every restart."""
+        """A name for everything written under this checkpoint; the same after every restart."""
         known = self.text("identity")
         if known is None:
             known = uuid.uuid4().hex[:8]
@@ -198,7 +198,7 @@ class Checkpoint:
         return known
 
     def probe(self) -> None:
-        """CheckpointError if nothing can be written, so that it is told before anything begins."""
+        """CheckpointError if the folder cannot be written, so that this is reported before anything starts."""
         self.write("probe", b"headgate")
         self.files.delete_file(f"{self.root}/probe")
 
@@ -208,13 +208,13 @@ class Checkpoint:
         return int(names[-1]) if names else -1
 
     def publish(self, epoch: int) -> None:
-        """Notes that the sinks have the results of every epoch up to this one."""
+        """Records that the sinks have the results of every epoch up to this one."""
         self.write(f"published/{epoch:012d}", b"")
         for name in self._names("published", "")[:-1]:
             self.files.delete_file(f"{self.root}/published/{name}")
 
     def clean(self, keep: int = 2) -> None:
-        """Removes commits but the newest `keep` (and those not yet published), and the files none of them names."""
+        """Removes commits except the newest `keep` and the unpublished ones, and files that no kept commit names."""
         names = self._names("commits", ".json")
         published = self.published()
         old = [name for name in names[:-keep] if int(name.removesuffix(".json")) <= published]
@@ -228,7 +228,7 @@ class Checkpoint:
         newest = kept[-1].epoch
         for folder in ("parts", "outbox"):
             for name in self._names(folder, ""):
-                # A file of a later epoch is being written by a worker right now.
+                # A worker may be writing a file of a later epoch right now.
                 if f"{folder}/{name}" not in named and int(name.split("-")[0]) <= newest:
                     self.files.delete_file(f"{self.root}/{folder}/{name}")
 

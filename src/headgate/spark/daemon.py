@@ -1,7 +1,7 @@
-"""The process that Spark forks its Python workers from: Spark's own, but a worker whose socket is gone ends in silence.
+"""The process that Spark forks its Python workers from: Spark's own, but a worker without a socket ends silently.
 
-When Spark stops it closes the sockets of idle workers and then ends their parent. A worker that is faster than its
-parent tries to tell Spark about the closed socket through the closed socket, and prints a stack trace about that.
+When Spark stops, it closes the sockets of idle workers and then ends their parent. A worker that notices first tries
+to report the closed socket through that socket, and prints a stack trace.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _work = spark.worker
 
 
 def worker(sock: socket.socket, authenticated: bool) -> int:
-    """Works off a task as Spark's own does."""
+    """Runs tasks as Spark's own worker does."""
     try:
         return _work(sock, authenticated)
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""The epochs: one Spark job each, one atomic commit each, one after the other."""
+"""Runs epochs one after the other: one Spark job and one atomic commit each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EpochsClosed(RuntimeError):
 
 @dataclass(frozen=True)
 class Epoch:
-    """What came of one epoch."""
+    """The outcome of one epoch."""
 
     number: int
     results: tuple[tuple[str, pa.Table], ...]
@@ -42,14 +42,14 @@ class Epoch:
     seconds: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, Any] | None = None
     arrivals: dict[str, Arrival] = field(default_factory=dict)
-    """When the rows arrived that each query's results stem from."""
+    """Arrival times of the rows behind each query's results."""
 
 
 class Epochs:
     """Runs epochs for an engine. `run` may be called from any thread; epochs never overlap.
 
-    The first waits for the thread `warm` to end. `listen` gets every epoch after its commit, in order, on the
-    thread that ran it.
+    The first waits for the thread `warm` to end. `listen` is called with every epoch after its commit, in order, on
+    the thread that ran it.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Epochs:
         self._budget = budget
         self._lock = threading.Lock()
         self._free = threading.Condition(self._lock)
-        # Lanes that have rows: they go before epochs that only work off what waits.
+        # Lanes that have rows take precedence over epochs without new rows.
         self._asking = 0
         self._asked = threading.Lock()
         self._saved: tuple[Plan, str] | None = None
@@ -103,29 +103,30 @@ class Epochs:
                     f" and Spark goes on with batch {batch}; restore the newest file of commits/ from a copy, or give a"
                     " new checkpoint folder to start over from the sources"
                 )
-            self._one(frame, (lane, packing, batch), arrived, False)
+            self._run_epoch(frame, (lane, packing, batch), arrived, False)
 
     def close(self) -> None:
-        """Waits for the epoch that runs; from then on every other is refused, so that its rows come again."""
+        """Waits for the running epoch; later ones are refused, and Spark delivers their rows again after a restart."""
         with self._lock:
             self._closed = True
 
     def backlog(self, *, finish: bool = False) -> bool:
-        """An epoch without new rows: works off what waits; with `finish`, after the end of every stream.
+        """An epoch without new rows: processes the backlog; with `finish`, every stream ends first.
 
-        Also if nothing has come for a while and the last epochs brought no metrics. False if there was nothing to do.
+        It also runs if the last epochs reported no metrics and no rows have arrived since. False if there was nothing
+        to do.
         """
         with self._lock:
             while self._asking:
                 self._free.wait()
-            if not finish and not self.waiting and not self._untold():
+            if not finish and not self.waiting and not self._metrics_due():
                 return False
-            self._one(None, None, time.time(), finish)
+            self._run_epoch(None, None, time.time(), finish)
             return True
 
-    def _one(self, frame: Any, of: tuple[str, str, int] | None, arrived: float, finish: bool) -> None:
+    def _run_epoch(self, frame: Any, of: tuple[str, str, int] | None, arrived: float, finish: bool) -> None:
         if self._closed:
-            raise EpochsClosed("the engine is stopping; this batch is read again when it starts")
+            raise EpochsClosed("the engine is stopping; this batch is read again at the next start")
         plan, name = self._planned()
         number = self.commit.epoch + 1
         packing = None if of is None else of[1]
@@ -174,7 +175,7 @@ class Epochs:
             plan.describe(),
             finish,
         )
-        # Before the commit: what cannot be read must not count as done.
+        # Read before the commit: results that cannot be read must not be committed.
         results = [
             (query, sent[query] if query in sent else self._checkpoint.read(place)) for query, place in commit.results
         ]
@@ -193,12 +194,12 @@ class Epochs:
             self._since_clean = 0
             self._checkpoint.clean()
 
-    def _untold(self) -> bool:
+    def _metrics_due(self) -> bool:
         return self._done > self._reported and time.monotonic() - self._done >= _METRICS_EVERY
 
     def _over(self, frame: Any, packing: str, plan: Plan, task: Task) -> list[Any]:
-        """The job over a micro-batch. If Catalyst raises, the queries that made it do so fail, and the same rows are
-        taken again for all others; each time another expression is known, so that it comes to an end."""
+        """The job over a micro-batch. If Catalyst raises, the queries that use the expression fail, and the job is
+        repeated for all others. Each repetition knows another raising expression, so the loop ends."""
         layout = plan.packings[packing]
         while True:
             queries = self._running(plan, task.expression_failures)
@@ -214,7 +215,7 @@ class Epochs:
                 )
 
     def failed(self, queries: Iterable[Query]) -> dict[str, Failure]:
-        """Those of the queries that have failed up to the last commit; one that was written anew has not."""
+        """The queries that have failed up to the last commit; a query whose plan has changed since has not."""
         found: dict[str, Failure] = {}
         known = {query.name: query for query in queries}
         for state in self.commit.manifests[0]["failures"] if self.commit.manifests else ():
@@ -224,7 +225,7 @@ class Epochs:
         return found
 
     def _running(self, plan: Plan, expression_failures: tuple[ExpressionFailure, ...]) -> tuple[Query, ...]:
-        """The queries that have not failed; the same object as long as they are the same."""
+        """The queries that have not failed; the same tuple as long as these do not change."""
         failed = self.failed(plan.queries)
         gone = {failure.query for failure in expression_failures}
         if not failed and not gone:
@@ -236,7 +237,7 @@ class Epochs:
         return self._left[2]
 
     def _planned(self) -> tuple[Plan, str]:
-        """The plan of the next epoch, where the workers find it."""
+        """The plan of the next epoch, saved where the workers find it."""
         plan = self._plan()
         if self._saved is None or self._saved[0] is not plan:
             self._saved = (plan, plan.save(self._checkpoint))

@@ -1,4 +1,4 @@
-"""A lane: one Structured Streaming query that brings the rows of one or more streams."""
+"""A lane: one Structured Streaming query that delivers the rows of one or more streams."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from headgate.spark.packing import Packing
 
 
 class Lane:
-    """Reads the union of `frames`, laid into the slots of `packing`, and hands every micro-batch to `deliver`.
+    """Reads the union of `frames`, laid into the slots of `packing`, and passes every micro-batch to `deliver`.
 
     `deliver(lane, batch_id, frame)` runs on a thread of Spark's; when it returns, Spark counts the batch as done,
-    and when it raises, the lane stops and `failure` tells why.
+    and when it raises, the lane stops and `failure` says why.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Lane:
         self._query: Any = None
 
     def start(self, *, once: bool, every: float = 0.0) -> None:
-        """Begins to read, looking for new rows every so many seconds; with `once`, all that is there now, then ends."""
+        """Starts reading and polls every `every` seconds; with `once`, reads the rows available now and ends."""
         union = self._frames[0]
         for frame in self._frames[1:]:
             union = union.unionByName(frame)
@@ -46,7 +46,7 @@ class Lane:
 
     @property
     def coming(self) -> bool:
-        """Whether it has found rows that it is about to bring, or has just brought."""
+        """Whether it has found rows that it is about to deliver, or has just delivered."""
         if not self.active:
             return False
         status = self._query.status
@@ -54,11 +54,11 @@ class Lane:
 
     @property
     def failure(self) -> Exception | None:
-        """Why it stopped by itself, or None."""
+        """Why it stopped without `stop`, or None."""
         return self._query.exception() if self._query is not None else None
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits for the end; True if it has ended, False when the time is over."""
+        """Waits for the end; True if it has ended, False after `seconds`."""
         from pyspark.errors import StreamingQueryException
 
         try:

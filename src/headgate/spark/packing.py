@@ -31,12 +31,12 @@ class Slot:
 
 
 class Packing:
-    """Where each column of each stream lies in the packed table.
+    """The slot of each column of each stream in the packed table.
 
     `columns` maps a stream to its columns: (name in the worker, type, Spark SQL that computes it); a column without
-    SQL is not carried, and is nothing but nulls in the worker, which take no memory.
-    `flaws` maps a stream to the Spark SQL that is not null for a malformed row and says what is wrong with it.
-    `computed` maps a stream to what Catalyst computes from its columns when an epoch begins: (name in the worker, type,
+    SQL is not carried, and is all null in the worker, which takes no memory.
+    `flaws` maps a stream to the Spark SQL that is not null for a malformed row: its raw text.
+    `computed` maps a stream to the columns that Catalyst computes when an epoch begins: (name in the worker, type,
     Spark SQL over the names of its columns, in backquotes). These have slots of their own, behind the others.
     """
 
@@ -133,7 +133,7 @@ class Packing:
 
     @property
     def flawed(self) -> bool:
-        """Whether the last column tells malformed rows apart."""
+        """Whether the last column marks malformed rows."""
         return bool(self._flaws)
 
     def select(self, stream: str, tag: str | None = None) -> list[str]:

@@ -1,4 +1,4 @@
-"""What an epoch runs: the queries, the policy, the static tables and how the lanes' rows are packed."""
+"""The plan of an epoch: the queries, the policy, the static tables and the packings of the lanes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headgate.spark.packing import Packing
 
 @dataclass(frozen=True)
 class Plan:
-    """Fixed for an epoch; a change makes another plan, which the next epoch takes up."""
+    """Fixed for an epoch; a change makes another plan, which the next epoch uses."""
 
     queries: tuple[Query, ...]
     policy: str
@@ -29,7 +29,7 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
 
     def save(self, checkpoint: Checkpoint) -> str:
-        """Puts it where every worker finds it, and gives its name."""
+        """Writes it where every worker finds it, and returns its name."""
         data = pickle.dumps(self)
         name = hashlib.sha256(data).hexdigest()[:16]
         checkpoint.write(f"plans/{name}", data)
@@ -46,5 +46,5 @@ class Plan:
         return found
 
     def describe(self) -> dict[str, Any]:
-        """What a commit keeps of it, so that a restart can say what is different."""
+        """The part that a commit keeps, so that a restart can report differences."""
         return {query.name: {"sql": query.sql, "class": query.cls.name} for query in self.queries}

@@ -1,4 +1,4 @@
-"""The Spark session, with the settings that Headgate wants and those that make local mode fast."""
+"""The Spark session, with the settings that Headgate needs and those that make local mode fast."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ANYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     # The network lives in a Python worker from one epoch to the next.
     "spark.python.worker.reuse": "true",
-    # A bound in rows alone: with one in bytes Spark adds up a batch at every row, a third of what carrying it takes.
+    # A limit in rows only: with a limit in bytes Spark sums the batch at every row, a third of the cost of a transfer.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
@@ -22,7 +22,7 @@ _LOCAL = {
     # TCP to the Python worker stalls 40 ms a task on delayed acknowledgements.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "headgate.spark.daemon",
-    # Each checkpoint file otherwise costs several forked chmods.
+    # With Hadoop's default, each checkpoint file costs several forked chmods.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
@@ -30,10 +30,10 @@ _LOCAL = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.sql.shuffle.partitions": "2",
-    # How long a lane sleeps before it looks for new rows again; Spark's own is 10 ms.
+    # How long a lane sleeps between two polls; Spark's default is 10 ms.
     "spark.sql.streaming.pollingDelayMs": "2",
     "spark.ui.enabled": "false",
-    # Without it the JVM greets with a page of warnings before any level can be set.
+    # Without it the JVM prints a page of warnings before a log level can be set.
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -47,8 +47,8 @@ def local_session(name: str, settings: Mapping[str, str] | None = None) -> Any:
 
 
 def untuned_session(name: str) -> Any:
-    """A local session as Spark comes, but for the 200 partitions of a shuffle, which everybody lowers on a few cores:
-    what the benches compare with."""
+    """A local session with Spark's defaults, for comparisons in benches; only the 200 shuffle partitions are fewer, as
+    is usual on a few cores."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -61,10 +61,10 @@ def untuned_session(name: str) -> Any:
 
 
 def session(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:
-    """A session on a master, by default local. What makes local mode fast is set only there; `settings` override it."""
+    """A session on a master, by default local. The settings that make local mode fast are used only there."""
     from pyspark.sql import SparkSession
 
-    # Workers must be this Python: another one would lack our package.
+    # Workers must use this Python: another one would lack our package.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     master = master or "local[*]"

@@ -1,4 +1,4 @@
-"""Gets a Python worker ready while the engine still plans: its first start takes seconds, mostly imports."""
+"""Starts a Python worker while the engine is still planning: its first start takes seconds, mostly imports."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Any
 
 import pyarrow as pa
 
-_begun: dict[str, threading.Thread] = {}
+_started: dict[str, threading.Thread] = {}
 _lock = threading.Lock()
 
 
 def warm_up(spark: Any) -> threading.Thread:
-    """Begins it, once for each Spark application, and returns at once.
+    """Starts it, once for each Spark application, and returns immediately.
 
-    The first epoch must wait for the thread to end: if both ran at once Spark would start a second worker, tasks would
-    go to the two in turn, and each would find the network in the state of the epoch before the last.
+    The first epoch must wait for the thread to end: if both ran at the same time, Spark would start a second worker and
+    alternate between the two, and each would find the network in the state of the epoch before the last.
     """
     application = str(spark.sparkContext.applicationId)
     with _lock:
-        if application not in _begun:
+        if application not in _started:
             thread = threading.Thread(target=_first_job, args=(spark,), name="headgate-warm-up", daemon=True)
-            _begun[application] = thread
+            _started[application] = thread
             thread.start()
-        return _begun[application]
+        return _started[application]
 
 
 def _first_job(spark: Any) -> None:
-    # If Spark is stopped meanwhile, there is nothing to get ready for.
+    # If Spark is stopped meanwhile, no worker is needed.
     with suppress(Exception):
         spark.range(1).coalesce(1).mapInArrow(_imports, "ready boolean").collect()
 
 
 def _imports(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import headgate.spark.worker  # noqa: F401 - what an epoch needs, and all that it imports
+    import headgate.spark.worker  # noqa: F401 - imports all that an epoch needs
 
     for _ in batches:
         pass

@@ -1,6 +1,6 @@
-"""What runs inside the Spark task: takes an epoch's rows through the network and gives back what came of it.
+"""Runs inside the Spark task: feeds an epoch's rows to the network and returns its results and state.
 
-The network outlives the task: a Python worker is used again for the next one, and finds it here.
+The network outlives the task: Spark reuses the Python worker for the next epoch, which finds the network here.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from headgate.spark.plan import Plan
 from headgate.spark.task import ANSWER, DEAD, DEAD_SCHEMA, Task
 
 SOON = 0.02
-"""An epoch with new rows that has run so long (s) ends when the highest class has its results: they go out with its
-commit, and epochs of their own work off the rest."""
+"""Seconds after which an epoch with new rows ends once the highest class has its results: these are published with its
+commit, and epochs without new rows process the backlog."""
 
 INLINE = 1 << 16
-"""Results of up to so many bytes come with the answer; the driver reads larger ones from the outbox, where they are in
-any case, rather than have Spark copy them from one process to the next."""
+"""Results of at most this many bytes are part of the answer; the driver reads larger ones from the outbox, where all
+results are written anyway, which saves copies between processes."""
 
 
 @dataclass
 class Live:
-    """A network that waits in this process for the next epoch."""
+    """A network that stays in this process between epochs."""
 
     network: Network
     store: CheckpointStore
@@ -62,7 +62,7 @@ def _epoch(task: Task, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
     live = _network(task)
     restored = time.perf_counter()
     live.store.begin(task.epoch, task.attempt)
-    # Until this epoch is committed the network is ahead of the checkpoint; if the job fails it must not be used.
+    # Until this epoch is committed the network is ahead of the checkpoint; after a failed job it must not be reused.
     _live.pop(task.replica, None)
     before = set(live.network.failures)
     for failure in task.expression_failures:
@@ -109,9 +109,9 @@ def _epoch(task: Task, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
 
 def _network(task: Task) -> Live:
     """The network at the state of the last committed epoch, under the plan of this one."""
-    held = _live.get(task.replica)
-    if held is not None and held[0] == task.run and held[1].epoch == task.after:
-        live = held[1]
+    known = _live.get(task.replica)
+    if known is not None and known[0] == task.run and known[1].epoch == task.after:
+        live = known[1]
         if live.plan_name != task.plan:
             _replan(live, task.plan)
         return live
@@ -145,7 +145,7 @@ def _restore(live: Live, commit: Commit, replica: int) -> None:
 
 
 def _replan(live: Live, name: str) -> None:
-    """Goes over to another plan without losing what is common to both."""
+    """Changes to another plan and keeps the state that both share."""
     plan = Plan.load(live.checkpoint, name)
     before = {query.name: query for query in live.plan.queries}
     after = {query.name: query for query in plan.queries}
@@ -164,7 +164,7 @@ def _replan(live: Live, name: str) -> None:
 
 
 def _feed(live: Live, packing: Packing, batches: Iterator[pa.RecordBatch], task: Task) -> None:
-    """Gives the rows to the network as they come. All rows of an epoch are behind the same watermark."""
+    """Pushes the rows into the network as they arrive. All rows of an epoch are behind the same watermark."""
     seen: set[str] = set()
     for packed in batches:
         for stream, rows, flaws in packing.unpack(packed):
@@ -178,7 +178,7 @@ def _feed(live: Live, packing: Packing, batches: Iterator[pa.RecordBatch], task:
 
 
 def _without_flaws(live: Live, stream: str, rows: pa.RecordBatch, flaws: pa.StringArray) -> pa.RecordBatch:
-    """Puts the malformed rows aside and gives the others."""
+    """Moves malformed rows to the dead letters and returns the others."""
     good = pc.is_null(flaws)
     bad = flaws.filter(pc.invert(good))
     live.dead.append(
@@ -195,7 +195,7 @@ def _without_flaws(live: Live, stream: str, rows: pa.RecordBatch, flaws: pa.Stri
 
 
 def _finish(task: Task, live: Live) -> list[tuple[str, str, bytes]]:
-    """Makes results and state durable, and gives what the driver commits and publishes."""
+    """Makes results and state durable, and returns what the driver commits and publishes."""
     answer: list[tuple[str, str, bytes]] = []
     outbox: Bundle = live.checkpoint.bundle("outbox", task.epoch, task.attempt)
     found: list[tuple[str, pa.Table]] = []
