@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.oracle.cases import split_outside_strings
+from tests.oracle.cases import Case, split_outside_strings
 from tests.oracle.cells import parse_cell, show_cell, type_name
 
 FLOATS = 1e-9
@@ -60,6 +60,20 @@ def read_expected(text: str, types: Sequence[pa.DataType]) -> tuple[str, list[tu
             raise ValueError(f"{len(cells)} cells for {len(types)} columns: {line}")
         rows.append(tuple(parse_cell(cell, type_) for cell, type_ in zip(cells, types, strict=True)))
     return header, rows
+
+
+def wrong(answer: Answer, case: Case) -> str:
+    """Nothing if the case expects this answer, to its tolerance; else what differs."""
+    header, rows = read_expected(case.expected or "", answer.types)
+    if answer.header != header:
+        return f"{answer.header} instead of {header}"
+    return differences(answer.rows, rows, float(case.options.get("within", FLOATS)))
+
+
+def check(answer: Answer, case: Case) -> None:
+    """Fails unless the case expects this answer."""
+    found = wrong(answer, case)
+    assert not found, f"{case.file}:{case.line}\n{found}"
 
 
 def differences(got: list[tuple[Any, ...]], wanted: list[tuple[Any, ...]], within: float = FLOATS) -> str:

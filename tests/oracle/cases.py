@@ -21,6 +21,7 @@ in its stream, and `_watermark`, the stream's watermark when it came.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -176,6 +177,15 @@ def load(file: Path) -> list[Case]:
 
 def load_all() -> list[Case]:
     return [case for file in FILES for case in load(file)]
+
+
+def over_the_same_rows(cases: Iterable[Case]) -> list[list[Case]]:
+    """The cases by file, time zone and rows: the queries of a group can run in one graph."""
+    found: dict[tuple[object, ...], list[Case]] = {}
+    for case in cases:
+        rows = tuple(id(batches) for batches in case.batches.values())
+        found.setdefault((case.file, case.zone, rows), []).append(case)
+    return list(found.values())
 
 
 def _case(

@@ -9,8 +9,8 @@ import pytest
 
 from headgate.spark.analysis import Analyzer
 from tests.oracle import headgate_side, streaming
-from tests.oracle.answers import FLOATS, Answer, differences, read_expected
-from tests.oracle.cases import FILES, Case, load_all
+from tests.oracle.answers import Answer, check
+from tests.oracle.cases import FILES, Case, load_all, over_the_same_rows
 from tests.oracle.spark_side import SparkRefused, SparkSide
 from tests.recorded import asked_when_changed
 
@@ -32,15 +32,6 @@ def side(spark: Any) -> SparkSide:
 @pytest.fixture(scope="module")
 def type_of(side: SparkSide) -> Callable[..., Any]:
     return Analyzer(lambda: side.session).type_of
-
-
-def check(answer: Answer, case: Case) -> None:
-    """An answer against the expectation: names, types and rows."""
-    assert case.expected is not None
-    header, rows = read_expected(case.expected, answer.types)
-    assert answer.header == header
-    wrong = differences(answer.rows, rows, float(case.options.get("within", FLOATS)))
-    assert not wrong, f"{case.file}:{case.line}\n{wrong}"
 
 
 @pytest.mark.spark
@@ -77,19 +68,11 @@ def test_headgate_gives_what_is_expected(case: Case, side: SparkSide, type_of: C
     check(headgate_side.answer(rows, query, headgate_side.given(rows), restored=True), case)
 
 
-def together() -> dict[str, list[Case]]:
-    """Cases over the same rows in the same time zone, by file: their queries can run in one graph."""
-    found: dict[str, list[Case]] = {}
-    for case in CASES:
-        if case.fails is None:
-            rows = tuple(id(batches) for batches in case.batches.values())
-            found.setdefault(f"{case.file.stem} {case.zone} {hash(rows)}", []).append(case)
-    groups = [cases for cases in found.values() if len(cases) > 1]
-    return {f"{cases[0].file.stem}, {len(cases)} queries, {cases[0].zone}": cases for cases in groups}
+TOGETHER = [cases for cases in over_the_same_rows(case for case in CASES if case.fails is None) if len(cases) > 1]
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("cases", together().values(), ids=list(together()))
+@pytest.mark.parametrize("cases", TOGETHER, ids=lambda cases: f"{cases[0].file.stem} {cases[0].zone}, {len(cases)}")
 def test_queries_in_one_graph_do_not_disturb_each_other(
     cases: list[Case], side: SparkSide, type_of: Callable[..., Any]
 ) -> None:

@@ -14,7 +14,7 @@ from headgate.graph.shared import SharedGraph
 from headgate.operators.settings import Settings
 from headgate.runtime import Network, result_table
 from tests.oracle.answers import FLOATS, Answer, differences, read_expected
-from tests.oracle.cases import Case, load_all
+from tests.oracle.cases import Case, load_all, over_the_same_rows
 from tests.oracle.headgate_side import carrying, compiled, given
 from tests.oracle.spark_side import SparkSide
 
@@ -22,12 +22,8 @@ THREADS = 3
 
 
 def groups() -> dict[str, list[Case]]:
-    """The cases by rows and time zone."""
-    found: dict[tuple[object, ...], list[Case]] = {}
-    for case in load_all():
-        rows = tuple(id(batches) for batches in case.batches.values())
-        found.setdefault((case.file.stem, case.zone, rows), []).append(case)
-    return {f"{cases[0].file.stem} {number}": cases for number, cases in enumerate(found.values())}
+    """The cases over the same rows, by the name of their file and a number."""
+    return {f"{cases[0].file.stem} {n}": cases for n, cases in enumerate(over_the_same_rows(load_all()))}
 
 
 @dataclass(frozen=True)

@@ -14,20 +14,18 @@ import pytest
 import headgate as hg
 from headgate.graph.queries import Sink
 from headgate.scheduling.registry import policies
-from tests.oracle.answers import Answer
-from tests.oracle.cases import Case
-from tests.oracle.test_cases import CASES, check
+from tests.oracle.answers import Answer, check
+from tests.oracle.cases import Case, load_all, over_the_same_rows
 
 pytestmark = pytest.mark.spark
 
 
 def _groups() -> dict[str, list[Case]]:
-    """Cases over the same rows in the same time zone: their queries run in one engine."""
-    found: dict[tuple[object, ...], list[Case]] = {}
-    for case in CASES:
-        if case.fails is None:
-            rows = tuple(id(batches) for batches in case.batches.values())
-            found.setdefault((case.file.stem, case.zone, case.setup, case.statements, rows), []).append(case)
+    """Cases over the same rows with the same declarations: their queries run in one engine."""
+    found: dict[tuple[int, str], list[Case]] = {}
+    for number, cases in enumerate(over_the_same_rows(case for case in load_all() if case.fails is None)):
+        for case in cases:
+            found.setdefault((number, case.statements), []).append(case)
     return {f"{cases[0].file.stem} {number}": cases for number, cases in enumerate(found.values())}
 
 
