@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headgate.connectors.files import FolderWriter
+from headgate.connectors.folder import FolderWriter
 from headgate.connectors.json import json_lines
 from headgate.connectors.memory import MemorySink, MemoryWriter
 from headgate.connectors.registry import SparkStreams, connectors, open_sink, open_table

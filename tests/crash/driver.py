@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headgate.cli.main import run
-from headgate.connectors.files import FolderWriter
+from headgate.connectors.folder import FolderWriter
 from headgate.spark import epochs
 from headgate.spark.checkpoint import Checkpoint
 

@@ -7,20 +7,8 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.connectors import files, folder
 from headgate.connectors.compression import COMPRESSION, compressor, ending_of
-from headgate.connectors.files import (
-    CORRUPT_COLUMN,
-    NOT_READ,
-    NOT_STREAMED,
-    NOT_WRITTEN,
-    PARSER_OPTIONS,
-    SINK_OPTIONS,
-    STREAM_OPTIONS,
-    TABLE_OPTIONS,
-    FileSource,
-    FileTable,
-    FolderSink,
-)
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
 from headgate.graph.types import STRING, Field, Schema, is_time, sql_name
 
@@ -29,7 +17,7 @@ _SEPARATOR = (
     OptionDeclaration("delimiter", "the same as `sep`"),
 )
 _READ = (
-    *PARSER_OPTIONS,
+    *files.PARSER_OPTIONS,
     *_SEPARATOR,
     OptionDeclaration("header", "the first line of a file names the columns", "boolean", default="false"),
     OptionDeclaration("quote", "character around a value", "character", default='"'),
@@ -65,12 +53,12 @@ def _both_separators(options: Mapping[str, str]) -> OptionProblem | None:
     return None
 
 
-class CsvSource(FileSource):
+class CsvSource(files.FileSource):
     """CSV files that appear in a folder."""
 
     name = "csv"
     about = "CSV files that appear in a folder"
-    options = OptionSet((*STREAM_OPTIONS, *_READ), refused={**NOT_STREAMED, **_WRITE_ONLY})
+    options = OptionSet((*files.STREAM_OPTIONS, *_READ), refused={**files.NOT_STREAMED, **_WRITE_ONLY})
     example = "path '{folder}'"
     parsed = True
 
@@ -78,26 +66,26 @@ class CsvSource(FileSource):
         return _both_separators(options) or super().problem(options, schema)
 
 
-class CsvTable(FileTable):
+class CsvTable(files.FileTable):
     """A static table in CSV files."""
 
     name = "csv"
     about = "CSV files"
-    options = OptionSet((*TABLE_OPTIONS, *_READ, CORRUPT_COLUMN), refused={**NOT_READ, **_WRITE_ONLY})
+    options = OptionSet((*files.TABLE_OPTIONS, *_READ, files.CORRUPT_COLUMN), refused={**files.NOT_READ, **_WRITE_ONLY})
     example = "path '{folder}'"
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
         return _both_separators(options) or super().problem(options, schema)
 
 
-class CsvSink(FolderSink):
+class CsvSink(folder.FolderSink):
     """A folder of CSV files."""
 
     name = "csv"
     about = "a folder of CSV files"
     options = OptionSet(
         (
-            *SINK_OPTIONS,
+            *folder.SINK_OPTIONS,
             *_SEPARATOR,
             OptionDeclaration("header", "writes the names of the columns first", "boolean", default="false"),
             OptionDeclaration("quote", "character around a value", "character", default='"', least=1),
@@ -108,7 +96,7 @@ class CsvSink(FolderSink):
             OptionDeclaration("lineSep", "end of a line", default="\\n"),
             COMPRESSION,
         ),
-        refused={**NOT_WRITTEN, **_ESCAPED},
+        refused={**folder.NOT_WRITTEN, **_ESCAPED},
     )
     example = "path '{folder}', partitionBy 'k', maxRecordsPerFile '2', compression 'gzip'"
 

@@ -12,25 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from headgate.connectors import files, folder
 from headgate.connectors.compression import COMPRESSION, compressor, ending_of
-from headgate.connectors.files import (
-    CORRUPT_COLUMN,
-    NOT_READ,
-    NOT_STREAMED,
-    NOT_WRITTEN,
-    PARSER_OPTIONS,
-    SINK_OPTIONS,
-    STREAM_OPTIONS,
-    TABLE_OPTIONS,
-    FileSource,
-    FileTable,
-    FolderSink,
-)
 from headgate.graph.options import OptionDeclaration, OptionSet
 from headgate.graph.types import Field
 
 _READ = (
-    *PARSER_OPTIONS,
+    *files.PARSER_OPTIONS,
     OptionDeclaration("allowComments", "comments as in Java", "boolean", default="false"),
     OptionDeclaration("allowUnquotedFieldNames", "names without quotes", "boolean", default="false"),
     OptionDeclaration("allowSingleQuotes", "single quotes", "boolean", default="true"),
@@ -45,38 +33,38 @@ _DIGITS = r"-?[0-9.]+(?:E[+-]?[0-9]+)?"
 Convert = Callable[[Any], Any]
 
 
-class JsonSource(FileSource):
+class JsonSource(files.FileSource):
     """JSON files that appear in a folder."""
 
     name = "json"
     about = "JSON files that appear in a folder, an object a line"
-    options = OptionSet((*STREAM_OPTIONS, *_READ), refused={**NOT_STREAMED, **_READ_ONLY})
+    options = OptionSet((*files.STREAM_OPTIONS, *_READ), refused={**files.NOT_STREAMED, **_READ_ONLY})
     example = "path '{folder}'"
     parsed = True
 
 
-class JsonTable(FileTable):
+class JsonTable(files.FileTable):
     """A static table in JSON files."""
 
     name = "json"
     about = "JSON files, an object a line"
-    options = OptionSet((*TABLE_OPTIONS, *_READ, CORRUPT_COLUMN), refused={**NOT_READ, **_READ_ONLY})
+    options = OptionSet((*files.TABLE_OPTIONS, *_READ, files.CORRUPT_COLUMN), refused={**files.NOT_READ, **_READ_ONLY})
     example = "path '{folder}'"
 
 
-class JsonSink(FolderSink):
+class JsonSink(folder.FolderSink):
     """A folder of JSON files, an object a line."""
 
     name = "json"
     about = "a folder of JSON files, an object a line"
     options = OptionSet(
         (
-            *SINK_OPTIONS,
+            *folder.SINK_OPTIONS,
             OptionDeclaration("ignoreNullFields", "leaves out fields that are null", "boolean", default="true"),
             OptionDeclaration("lineSep", "end of a line", default="\\n"),
             COMPRESSION,
         ),
-        refused=NOT_WRITTEN,
+        refused=folder.NOT_WRITTEN,
     )
     example = "path '{folder}', partitionBy 'k', maxRecordsPerFile '2', compression 'gzip'"
 

@@ -7,52 +7,42 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from headgate.connectors.files import (
-    NOT_READ,
-    NOT_STREAMED,
-    NOT_WRITTEN,
-    SINK_OPTIONS,
-    STREAM_OPTIONS,
-    TABLE_OPTIONS,
-    FileSource,
-    FileTable,
-    FolderSink,
-)
+from headgate.connectors import files, folder
 from headgate.graph.options import OptionDeclaration, OptionSet
 from headgate.graph.types import Field
 
 _CODECS = {"none": "uncompressed", "uncompressed": "uncompressed"} | {c: c for c in ("snappy", "zlib", "zstd", "lz4")}
 
 
-class OrcSource(FileSource):
+class OrcSource(files.FileSource):
     """ORC files that appear in a folder."""
 
     name = "orc"
     about = "ORC files that appear in a folder"
-    options = OptionSet(STREAM_OPTIONS, refused=NOT_STREAMED)
+    options = OptionSet(files.STREAM_OPTIONS, refused=files.NOT_STREAMED)
     example = "path '{folder}'"
 
 
-class OrcTable(FileTable):
+class OrcTable(files.FileTable):
     """A static table in ORC files."""
 
     name = "orc"
     about = "ORC files"
-    options = OptionSet(TABLE_OPTIONS, refused=NOT_READ)
+    options = OptionSet(files.TABLE_OPTIONS, refused=files.NOT_READ)
     example = "path '{folder}'"
 
 
-class OrcSink(FolderSink):
+class OrcSink(folder.FolderSink):
     """A folder of ORC files."""
 
     name = "orc"
     about = "a folder of ORC files"
     options = OptionSet(
         (
-            *SINK_OPTIONS,
+            *folder.SINK_OPTIONS,
             OptionDeclaration("compression", "compression of the files", choices=tuple(_CODECS), default="snappy"),
         ),
-        refused={"mode": NOT_WRITTEN["mode"]},
+        refused={"mode": folder.NOT_WRITTEN["mode"]},
     )
     example = "path '{folder}', partitionBy 'k', maxRecordsPerFile '2', compression 'zlib'"
 

@@ -7,17 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from headgate.connectors.files import (
-    NOT_READ,
-    NOT_STREAMED,
-    NOT_WRITTEN,
-    SINK_OPTIONS,
-    STREAM_OPTIONS,
-    TABLE_OPTIONS,
-    FileSource,
-    FileTable,
-    FolderSink,
-)
+from headgate.connectors import files, folder
 from headgate.graph.options import OptionDeclaration, OptionSet
 
 _REBASE = ("EXCEPTION", "CORRECTED", "LEGACY")
@@ -33,35 +23,35 @@ _WRITTEN = {
 _CODECS = {"none": "none", "uncompressed": "none", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd", "lz4_raw": "lz4"}
 
 
-class ParquetSource(FileSource):
+class ParquetSource(files.FileSource):
     """Parquet files that appear in a folder."""
 
     name = "parquet"
     about = "Parquet files that appear in a folder"
-    options = OptionSet((*STREAM_OPTIONS, *_READ), refused=NOT_STREAMED)
+    options = OptionSet((*files.STREAM_OPTIONS, *_READ), refused=files.NOT_STREAMED)
     example = "path '{folder}'"
 
 
-class ParquetTable(FileTable):
+class ParquetTable(files.FileTable):
     """A static table in Parquet files."""
 
     name = "parquet"
     about = "Parquet files"
-    options = OptionSet((*TABLE_OPTIONS, *_READ), refused=NOT_READ)
+    options = OptionSet((*files.TABLE_OPTIONS, *_READ), refused=files.NOT_READ)
     example = "path '{folder}'"
 
 
-class ParquetSink(FolderSink):
+class ParquetSink(folder.FolderSink):
     """A folder of Parquet files."""
 
     name = "parquet"
     about = "a folder of Parquet files"
     options = OptionSet(
         (
-            *SINK_OPTIONS,
+            *folder.SINK_OPTIONS,
             OptionDeclaration("compression", "compression of the files", choices=tuple(_CODECS), default="snappy"),
         ),
-        refused={"mode": NOT_WRITTEN["mode"], **_WRITTEN},
+        refused={"mode": folder.NOT_WRITTEN["mode"], **_WRITTEN},
     )
     example = "path '{folder}', partitionBy 'k', maxRecordsPerFile '2', compression 'zstd'"
 

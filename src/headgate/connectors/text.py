@@ -6,18 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
+from headgate.connectors import files, folder
 from headgate.connectors.compression import COMPRESSION, compressor, ending_of
-from headgate.connectors.files import (
-    NOT_READ,
-    NOT_STREAMED,
-    NOT_WRITTEN,
-    SINK_OPTIONS,
-    STREAM_OPTIONS,
-    TABLE_OPTIONS,
-    FileSource,
-    FileTable,
-    FolderSink,
-)
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
 from headgate.graph.queries import Stream
 from headgate.graph.types import STRING, Field, Schema, sql_name
@@ -29,12 +19,12 @@ _READ = (
 )
 
 
-class TextSource(FileSource):
+class TextSource(files.FileSource):
     """Lines of text files that appear in a folder."""
 
     name = "text"
     about = "lines of text files that appear in a folder: `value STRING`"
-    options = OptionSet((*STREAM_OPTIONS, *_READ), refused=NOT_STREAMED)
+    options = OptionSet((*files.STREAM_OPTIONS, *_READ), refused=files.NOT_STREAMED)
     example = "path '{folder}'"
 
     def schema(self, stream: Stream) -> Schema | None:
@@ -42,24 +32,24 @@ class TextSource(FileSource):
         return None
 
 
-class TextTable(FileTable):
+class TextTable(files.FileTable):
     """Lines of text files."""
 
     name = "text"
     about = "lines of text files: `value STRING`"
-    options = OptionSet((*TABLE_OPTIONS, *_READ), refused=NOT_READ)
+    options = OptionSet((*files.TABLE_OPTIONS, *_READ), refused=files.NOT_READ)
     example = "path '{folder}'"
     gives_schema = False
 
 
-class TextSink(FolderSink):
+class TextSink(folder.FolderSink):
     """A folder of text files, a line a row."""
 
     name = "text"
     about = "a folder of text files, for a query with one STRING column (beside those of `partitionBy`)"
     options = OptionSet(
-        (*SINK_OPTIONS, OptionDeclaration("lineSep", "end of a line", default="\\n"), COMPRESSION),
-        refused={name: NOT_WRITTEN[name] for name in ("mode", "encoding")},
+        (*folder.SINK_OPTIONS, OptionDeclaration("lineSep", "end of a line", default="\\n"), COMPRESSION),
+        refused={name: folder.NOT_WRITTEN[name] for name in ("mode", "encoding")},
     )
     example = "path '{folder}', partitionBy 'k', maxRecordsPerFile '2', compression 'gzip'"
 
