@@ -30,8 +30,8 @@ _TIME = (
     r"(?:[ T](?P<h>[0-9]{1,2})(?::(?P<i>[0-9]{1,2})(?::(?P<s>[0-9]{1,2})(?:\.(?P<f>[0-9]*))?"
     r"(?P<z>[^0-9.].*)?)?)?)?)?)?$"
 )
-_TRUE = pa.array(["t", "true", "y", "yes", "1"])
-_FALSE = pa.array(["f", "false", "n", "no", "0"])
+_TRUE = ("t", "true", "y", "yes", "1")
+_FALSE = ("f", "false", "n", "no", "0")
 
 
 def _trimmed(array: pa.Array) -> pa.Array:
@@ -153,7 +153,7 @@ def _rounded(number: Decimal, type_: pa.DataType, context: Context) -> tuple[Dec
 
 def booleans(array: pa.Array) -> Parsed:
     text = pc.utf8_lower(_trimmed(array))
-    true, false = pc.is_in(text, _TRUE), pc.is_in(text, _FALSE)
+    true, false = pc.is_in(text, pa.array(_TRUE)), pc.is_in(text, pa.array(_FALSE))
     known_word = pc.if_else(pc.is_valid(text), pc.or_(true, false), pa.scalar(None, BOOLEAN))
     bad = _malformed(known_word)
     return pc.if_else(pc.fill_null(known_word, False), true, pa.scalar(None, BOOLEAN)), bad

@@ -38,8 +38,9 @@ TRUNCATIONS = {
 """Units of date_trunc by their spellings."""
 
 
-_DAYS = pa.array(["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"])
-_MONTHS = pa.array(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"])
+# Arrow arrays are made where they are used: the first one that a process makes imports pandas.
+_DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def weekday(days: Numbers) -> Numbers:
@@ -88,11 +89,12 @@ def _part(call: Call) -> Kernel:
 
 @function("dayname", "monthname", types=takes((DATE,), STRING))
 def _name(call: Call) -> Kernel:
+    names = pa.array(_DAYS if call.name == "dayname" else _MONTHS)
+
     def run(value: Value) -> Value:
         (array,) = arrays(value)
         days = numbers(array)
         index = weekday(days) if call.name == "dayname" else civil(days)[1] - 1
-        names = _DAYS if call.name == "dayname" else _MONTHS
         return names.take(rebuilt(index, pa.int64(), nulls(array))).cast(STRING)
 
     return run
