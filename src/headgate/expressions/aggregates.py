@@ -1,4 +1,4 @@
-"""Types of aggregate functions."""
+"""Types of aggregate functions; `headgate.operators.aggregate` computes them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class AggregateSignature:
 
 
 def _count(name: str, types: Types) -> AggregateSignature:
-    """count(*) comes without arguments; count(a, b) counts the rows where none is null."""
+    """count(*) has no arguments; count(a, b) counts the rows where neither is null."""
     return AggregateSignature(name, types, BIGINT)
 
 
@@ -182,7 +182,7 @@ _NOT_DISTINCT = frozenset({"approx_count_distinct", "first", "last", "any_value"
 
 
 def is_aggregate(name: str) -> bool:
-    """Whether the name is an aggregate's, including those that are refused.
+    """Whether the name is that of an aggregate, supported or not.
 
     >>> is_aggregate("MEAN"), is_aggregate("collect_list"), is_aggregate("upper")
     (True, True, False)

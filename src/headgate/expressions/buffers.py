@@ -1,4 +1,4 @@
-"""Arrow arrays as numpy arrays and back without copying, nulls apart."""
+"""Arrow arrays as numpy arrays and back without copying; nulls are a separate mask."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DTYPES: dict[pa.DataType, type[np.generic]] = {
 
 
 def numbers(array: pa.Array) -> Numbers:
-    """The stored values; where the array is null, whatever the buffer holds."""
+    """The stored values; undefined where the array is null."""
     dtype = _DTYPES.get(array.type, np.int64)
     data = array.buffers()[1]
     if data is None or len(array) == 0:
@@ -50,11 +50,6 @@ def rebuilt(values: Numbers, type_: pa.DataType, missing: Numbers | None = None)
     return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(values)])
 
 
-def booleans(values: Numbers, missing: Numbers | None = None) -> pa.Array:
-    """A boolean Arrow array, null where `missing` is true."""
-    return pa.array(values, pa.bool_(), mask=missing)
-
-
-def numpy_true(array: pa.BooleanArray) -> Numbers:
+def as_bools(array: pa.BooleanArray) -> Numbers:
     """A boolean Arrow array without nulls as a numpy array."""
     return array.to_numpy(zero_copy_only=False).astype(bool)

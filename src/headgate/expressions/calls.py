@@ -1,4 +1,4 @@
-"""Building typed calls: resolves a function, casts its arguments as Spark would, sets the zone where it matters."""
+"""Builds typed calls: resolves a function, casts its arguments as Spark does, and sets the time zone if it matters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headgate.graph.types import NULL, sql_name
 
 
 class NotNative(functions.FunctionError):
-    """The call is right, but no kernel computes it: Catalyst has to. `type` is its result type."""
+    """A valid call that only Catalyst can compute. `type` is its result type."""
 
     def __init__(self, name: str, type_: pa.DataType) -> None:
         self.name = name
@@ -19,7 +19,7 @@ class NotNative(functions.FunctionError):
 
 
 def call(name: str, *args: Expr, zone: str = "UTC", option: str = "") -> Expr:
-    """A call of a function with its arguments cast to what it takes.
+    """A call of a function with its arguments cast to the types it takes.
 
     Raises UnknownFunction, WrongArguments or NotNative.
 
@@ -49,5 +49,5 @@ def cast(expr: Expr, wanted: pa.DataType, zone: str = "UTC", name: str = "cast")
 
 
 def zone_option(zone: str) -> str:
-    """The option of a zoned call: empty for UTC, so that one meaning has one spelling."""
+    """The option of a zoned call: empty for all names of UTC, so that equal calls are equal."""
     return "" if zone in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00") else zone

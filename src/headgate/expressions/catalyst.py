@@ -1,4 +1,4 @@
-"""Functions that only Spark computes, with their result types: they become columns at the source."""
+"""Functions that only Catalyst computes, with their result types: they become columns at the source."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def is_atomic(type_: pa.DataType) -> bool:
 
 
 def bounded(precision: int, scale: int) -> pa.DataType:
-    """DECIMAL cut to 38 digits, without caring for the scale."""
+    """DECIMAL with precision and scale limited to 38 digits each."""
     return pa.decimal128(min(precision, MAX_PRECISION), min(scale, MAX_PRECISION))
 
 
@@ -187,7 +187,7 @@ def can_cast(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def implicit(name: str, position: int, given: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    """The type that an argument is implicitly cast to where `wanted` is asked for, or WrongArguments."""
+    """`wanted`, if an argument is implicitly cast to it; else WrongArguments."""
     fits = (
         given in (wanted, NULL)
         or (wanted == STRING and is_atomic(given))

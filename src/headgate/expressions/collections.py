@@ -1,4 +1,4 @@
-"""Structs, arrays and maps: making them, and reaching into them."""
+"""Structs, arrays and maps: constructors and access to elements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headgate.graph.types import BIGINT, BOOLEAN, INT, NULL, is_integral, sql_na
 
 
 def field_signature(types: Types, member: str) -> Signature:
-    """A member of a struct; `member` is its name, as Spark finds it: without regard to case."""
+    """A member of a struct; `member` is its name, in any case."""
     count_arguments("field", types, 1)
     (type_,) = types
     if not pa.types.is_struct(type_):
@@ -38,12 +38,12 @@ def _field_types(name: str, types: Types, literals: Literals) -> Signature:
 def _field(call: Call) -> Kernel:
     struct = call.args[0].type
     index = [struct.field(i).name.lower() for i in range(struct.num_fields)].index(call.option.lower())
-    # struct_field carries the struct's nulls into the member.
+    # struct_field gives null where the struct is null.
     return arrow("struct_field", pc.StructFieldOptions([index]))
 
 
 def _struct_types(name: str, types: Types, literals: Literals) -> Signature:
-    """Members named col1, col2 …; a binder that knows the columns' names calls named_struct instead."""
+    """Members named col1, col2 …; the SQL binder, which knows column names, calls named_struct instead."""
     count_arguments(name, types, 1, 1_000_000)
     return Signature(name, types, pa.struct([pa.field(f"col{i + 1}", t) for i, t in enumerate(types)]))
 
@@ -165,7 +165,7 @@ def _element_fails(args: Types, result: pa.DataType, literals: Literals) -> bool
 
 
 def _element_types(name: str, types: Types, literals: Literals) -> Signature:
-    """`a[i]`: from 0 for arrays, where an index outside is an error; by key for maps, where a missing key is NULL."""
+    """`a[i]` counts from 0 and fails out of bounds; `m[k]` is NULL for a missing key."""
     count_arguments(name, types, 2)
     container, key = types
     if pa.types.is_map(container):
@@ -181,7 +181,6 @@ def _element_types(name: str, types: Types, literals: Literals) -> Signature:
 
 @function("element", types=_element_types, fails=_element_fails)
 def _element(call: Call) -> Kernel:
-    """`a[i]` from 0; `m[k]` is NULL for a key that is not there."""
     container = call.args[0].type
     if pa.types.is_map(container):
         key = call.args[1]
@@ -193,7 +192,7 @@ def _element(call: Call) -> Kernel:
 
 
 def _element_at_types(name: str, types: Types, literals: Literals) -> Signature:
-    """`element_at(a, i)`: from 1, or from the end if negative."""
+    """`element_at(a, i)` counts from 1, or from the end if negative."""
     count_arguments(name, types, 2)
     if pa.types.is_map(types[0]):
         found = _element_types("element", types, literals)
@@ -218,7 +217,7 @@ def _array_contains_types(name: str, types: Types, literals: Literals) -> Signat
 
 @function("array_contains", types=_array_contains_types)
 def _array_contains(call: Call) -> Kernel:
-    """NULL where it is not among the elements but a null is."""
+    """NULL where the value is not found and an element is null."""
     type_ = call.args[1].type
 
     def run(value: Value, wanted: Value) -> Value:

@@ -41,7 +41,7 @@ def _compare_types(name: str, types: Types, literals: Literals) -> Signature:
 
 
 def native_comparison(name: str, type_: pa.DataType) -> bool:
-    """Arrow compares no lists; of structs we compare the members, for equality."""
+    """Arrow does not compare lists; structs are compared member by member, for equality only."""
     if pa.types.is_struct(type_):
         return name in ("eq", "ne", "eq_null_safe") and all(native_comparison(name, f.type) for f in type_)
     return not is_nested(type_)
@@ -54,7 +54,7 @@ def _ordinary(expr: Expr) -> bool:
 
 @function(*_ARROW, types=_compare_types)
 def comparison(call: Call) -> Kernel:
-    """Arrow's own comparison wherever it means the same."""
+    """Arrow's own comparison where it agrees with Spark's."""
     left, right = call.args
     if pa.types.is_struct(left.type):
         return _structs(call.name)
@@ -147,7 +147,7 @@ def _in_types(name: str, types: Types, literals: Literals) -> Signature:
 
 @function("in", types=_in_types)
 def membership(call: Call) -> Kernel:
-    """IN: null where it is not in the list and a null is in play."""
+    """IN: null where the value is not in the list, and it or a member of the list is null."""
     candidates = call.args[1:]
     type_ = call.args[0].type
     if not all(isinstance(c, Literal) for c in candidates) or pa.types.is_nested(type_) or pa.types.is_null(type_):
@@ -252,7 +252,7 @@ def _extreme(call: Call) -> Kernel:
         columns = arrays(*args)
         result = columns[0]
         for column in columns[1:]:
-            # Keeps the first of equals, as Spark does, so that -0.0 and 0.0 come out as written.
+            # Keeps the first of equals, as Spark does, so -0.0 and 0.0 are not exchanged.
             better = at_most(column, result) if greatest else at_most(result, column)
             keep = pc.if_else(pc.is_null(column), True, pc.if_else(pc.is_null(result), False, better))
             result = pc.if_else(keep, result, column)

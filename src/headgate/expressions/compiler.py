@@ -24,7 +24,7 @@ class Rows(Protocol):
 
 
 class Frame(Protocol):
-    """What an expression is computed on: rows, and the memo of what was computed on all of them."""
+    """What an expression is computed on: rows, and the values already computed on all of them."""
 
     @property
     def rows(self) -> Any: ...

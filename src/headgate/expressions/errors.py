@@ -1,4 +1,4 @@
-"""The error of an expression that has no value on some row, worded as Spark's."""
+"""The error of an expression that fails on some row, in Spark's words."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Looks functions up: the canonical name, the typed call, and whether it may fail.
+"""Looks up functions: the canonical name, and the typed call.
 
-Spark 4 in ANSI mode is the model. Operators are functions too (`add`, `eq`, `case` …). Names that mean the same
-share one canonical name, so that expressions written differently are found equal.
+Spark 4 in ANSI mode is the model. Operators are functions too (`add`, `eq`, `case` …). Aliases share one
+canonical name, so that calls by either name are equal.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ __all__ = [
 def canonical(name: str) -> str | None:
     """The canonical name of a function that can be called by name, or None.
 
-    >>> canonical("NVL"), canonical("nosuch"), canonical("cast")
-    ('coalesce', None, None)
+    >>> canonical("UCASE"), canonical("nosuch"), canonical("cast")
+    ('upper', None, None)
     """
     lower = name.lower()
     found = FUNCTIONS.get(ALIASES.get(lower, lower))

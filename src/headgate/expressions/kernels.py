@@ -1,4 +1,4 @@
-"""What kernels are made of: values, Arrow's own functions, and the literals among a call's arguments."""
+"""What kernels are built from: values, Arrow's own functions, and the literal arguments of a call."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ _NUMPY: dict[str, Callable[[Numbers], Numbers]] = {
     "sec": lambda x: 1 / np.cos(x),
     "csc": lambda x: 1 / np.sin(x),
 }
-# Below these, logarithms are NULL.
+# At and below these, logarithms are NULL.
 _LOGARITHMS = {"ln": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0}
 
 
@@ -61,7 +61,7 @@ def _arrow_function(call: Call) -> Kernel:
 
 @function("atan2", types=_TWO_DOUBLES)
 def _atan2(call: Call) -> Kernel:
-    """Without negative zeros, which Spark takes for zeros here."""
+    """Spark treats -0.0 as 0.0 here."""
     run, zero = arrow("atan2"), pa.scalar(0.0)
     return lambda a, b: run(pc.add(a, zero), pc.add(b, zero))
 
@@ -91,7 +91,7 @@ def _logarithm(call: Call) -> Kernel:
 
 
 def _log_types(name: str, types: Types, literals: Literals) -> Signature:
-    """log(x) is the natural logarithm, log(base, x) the other."""
+    """log(x) is the natural logarithm; log(base, x) has its own kernel."""
     found = takes((DOUBLE, DOUBLE), DOUBLE, 1)(name, types, literals)
     return Signature("ln", found.args, DOUBLE) if len(types) == 1 else found
 
@@ -136,7 +136,7 @@ typed("factorial", types=takes((INT,), BIGINT))
 
 
 def _whole_types(name: str, types: Types, literals: Literals) -> Signature:
-    """floor and ceil: BIGINT, or a decimal without places. With a scale they are Catalyst's."""
+    """floor and ceil give BIGINT, or a decimal of scale 0. With a scale argument Catalyst computes them."""
     count_arguments(name, types, 1, 2)
     (type_,) = types[:1]
     if len(types) == 2:
@@ -177,7 +177,7 @@ def _whole(call: Call) -> Kernel:
         (array,) = arrays(value)
         values, missing = numbers(round_it(array)), nulls(array)
         with np.errstate(invalid="ignore"):
-            # NaN becomes 0, as Java converts it.
+            # NaN becomes 0, as in Java.
             outside = (values > 2.0**63) | (values < -(2.0**63))
             if (outside if missing is None else outside & ~missing).any():
                 raise overflow("overflow")
@@ -189,7 +189,7 @@ def _whole(call: Call) -> Kernel:
 
 
 def _decimal_whole(array: pa.Array, round_it: Kernel, type_: pa.DataType) -> pa.Array:
-    """In 256 bits, since rounding may take one digit more than the type of the argument has."""
+    """In 256 bits, since rounding may need one digit more than the argument's type has."""
     scale = array.type.scale
     result, _ = narrowed(
         pc.cast(round_it(labelled(unscaled(array), 76, scale)), pa.decimal256(76, 0), safe=False), type_

@@ -1,4 +1,4 @@
-"""Canonical forms of predicates, so that equal conditions written differently are found to be equal."""
+"""Canonical forms of predicates: equal conditions that are written differently become equal expressions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headgate.expressions.functions import fallible
 from headgate.graph.expressions import Call, Expr, Literal
 from headgate.graph.types import BOOLEAN
 
-# A comparison with its sides exchanged, and with its truth reversed (three-valued logic keeps both).
+# The comparison with its operands exchanged, and its negation; both hold in three-valued logic.
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq_null_safe": "eq_null_safe"}
 _OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 _COMMUTATIVE = {"add", "multiply", "eq", "ne", "eq_null_safe", "and", "or", "bitand", "bitor", "bitxor"}
@@ -46,12 +46,12 @@ def normalize(expr: Expr) -> Expr:
 
 
 def conjunction(predicates: Iterable[Expr]) -> tuple[Expr, ...]:
-    """The terms of an AND, each once, in canonical order; those that may fail come last, in the order written."""
+    """The distinct terms of an AND in canonical order; terms that may fail come last, in the order written."""
     return _terms("and", (normalize(p) for p in predicates))
 
 
 def _later(first: Expr, second: Expr) -> bool:
-    """Whether canonical order puts the first operand behind the second: constants last, then by text."""
+    """Whether the first operand comes after the second in canonical order: constants last, then by text."""
     return (isinstance(first, Literal), first.text) > (isinstance(second, Literal), second.text)
 
 

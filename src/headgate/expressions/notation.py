@@ -1,4 +1,4 @@
-"""How SQL writes the functions that are operators there: the sign between, before or behind their arguments."""
+"""How SQL writes functions that are operators: the sign between, before or after their arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python functions over Arrow arrays: found by "module:function", checked for what they give back."""
+"""Python functions over Arrow arrays: imported by "module:function"; their results are checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headgate.graph.types import sql_name
 
 
 def load(place: str) -> Callable[..., Any]:
-    """The function at "module:function"; ValueError where there is none.
+    """Imports "module:function"; ValueError if there is no such function.
 
     >>> load("operator:add")(1, 2)
     3

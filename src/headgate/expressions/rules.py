@@ -12,7 +12,7 @@ from headgate.graph.types import NULL
 def takes(
     wanted: tuple[pa.DataType, ...], result: pa.DataType, least: int | None = None, constant: tuple[int, ...] = ()
 ) -> Rule:
-    """A rule for fixed types; the arguments at the `constant` positions must be literals for a kernel to do it."""
+    """A rule for fixed types; the kernel needs literals at the `constant` positions."""
 
     def rule(name: str, types: Types, literals: Literals) -> Signature:
         count_arguments(name, types, len(wanted) if least is None else least, len(wanted))

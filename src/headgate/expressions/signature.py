@@ -1,4 +1,4 @@
-"""What a function is called with and gives, and the errors of calling it wrongly."""
+"""The signature of a call: argument types, result type; and the errors of wrong calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Literals = tuple[object | None, ...]
 
 
 class FunctionError(ValueError):
-    """A call that has no meaning. Subclasses: UnknownFunction, WrongArguments."""
+    """A call that is refused. Subclasses: UnknownFunction, WrongArguments."""
 
 
 class UnknownFunction(FunctionError):
@@ -35,7 +35,7 @@ class WrongArguments(FunctionError):
 
 @dataclass(frozen=True)
 class Signature:
-    """How one call is made.
+    """The types of one call, and who computes it.
 
     `args` are the types that the arguments must be cast to, one for each; `native`: the function's kernel computes
     such a call, otherwise Catalyst has to (false wherever there is no kernel: the registry sees to it); `fallible`: it

@@ -19,7 +19,7 @@ _CHECKED = {"add": "add_checked", "subtract": "subtract_checked", "multiply": "m
 
 
 def checked(name: str, type_: pa.DataType) -> Kernel:
-    """Arrow's checked function, with Spark's error when it overflows."""
+    """Arrow's checked function; an overflow raises Spark's error."""
     run = arrow(f"{name}_checked")
     what = f"{_WORDS.get(type_, 'long')} overflow" if type_ != INTERVAL else "Interval value overflows"
     hint = f"try_{name}" if name in _CHECKED else ""
@@ -36,7 +36,7 @@ def checked(name: str, type_: pa.DataType) -> Kernel:
 
 
 def _small_overflow(name: str, a: pa.Array, b: pa.Array) -> EvaluationError:
-    """Spark names the operands where TINYINT and SMALLINT overflow."""
+    """The error for TINYINT and SMALLINT, which names the operands as Spark's does."""
     wide = getattr(pc, name)(pc.cast(a, pa.int64()), pc.cast(b, pa.int64()))
     width = 2 ** (a.type.bit_width - 1)
     row = first_true(pc.fill_null(pc.or_(pc.less(wide, -width), pc.greater_equal(wide, width)), False)) or 0
@@ -71,7 +71,7 @@ def zeros_matter(dividend: Value, divisor: Value) -> bool:
 
 
 def without_zeros(divisor: Value) -> Value:
-    """Null where it was zero."""
+    """The divisor with NULL for zero."""
     (divisor,) = arrays(divisor) if not isinstance(divisor, pa.Scalar) else (divisor,)
     return pc.if_else(pc.equal(divisor, pa.scalar(0, divisor.type)), pa.scalar(None, divisor.type), divisor)
 

@@ -49,7 +49,7 @@ def _shift_types(name: str, types: Types, literals: Literals) -> Signature:
 
 @function("shiftleft", "shiftright", "shiftrightunsigned", types=_shift_types)
 def _shift(call: Call) -> Kernel:
-    """Java's shifts: the distance counts modulo the width."""
+    """As in Java, the distance is taken modulo the width."""
     width = call.type.bit_width
     unsigned = np.uint64 if width == 64 else np.uint32
 

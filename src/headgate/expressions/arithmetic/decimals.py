@@ -42,7 +42,7 @@ def _power(exponent: int) -> pa.Scalar:
 
 
 def shifted(integers: pa.Array, digits: int) -> pa.Array:
-    """Times ten to the power of `digits`; rounded half up if that is negative."""
+    """Multiplied by ten to the power of `digits`; rounded half up if `digits` is negative."""
     if digits == 0:
         return integers
     if digits > 0:
@@ -54,14 +54,14 @@ def shifted(integers: pa.Array, digits: int) -> pa.Array:
 
 
 def truncated(integers: pa.Array, digits: int) -> pa.Array:
-    """Without the last digits, towards zero; with as many zeros more if negative."""
+    """Without the last `digits` digits, truncated towards zero; with zeros appended if `digits` is negative."""
     if digits <= 0:
         return shifted(integers, -digits)
     return pc.cast(pc.trunc(labelled(integers, _WIDEST, digits)), _INTEGER, safe=False)
 
 
 def narrowed(integers: pa.Array, type_: pa.DataType) -> tuple[pa.Array, pa.BooleanArray | None]:
-    """Unscaled integers as a decimal column; where there are too many digits: null, and true in the second."""
+    """Unscaled integers as a decimal column: null where there are too many digits, and the mask of those rows."""
     bad: pa.BooleanArray | None = pc.fill_null(pc.greater_equal(pc.abs(integers), _limit(type_.precision)), False)
     if pc.any(bad).as_py():
         integers = pc.if_else(bad, pa.scalar(None, integers.type), integers)
@@ -121,8 +121,8 @@ def product(call: Call, finish: Kernel) -> Kernel:
 
 
 def _quotient(x: pa.Array, y: pa.Array, digits: int) -> pa.Array:
-    """x * 10**digits / y, truncated, on unscaled integers; y is nowhere zero."""
-    # Arrow multiplies the dividend by 100 under these labels (its result has scale 4), so we leave that to it.
+    """x * 10**digits / y, truncated, on unscaled integers; y is never zero."""
+    # Arrow multiplies the dividend by 100 under these labels (its result has scale 4).
     if digits >= 2:
         x = shifted(x, digits - 2)
     else:
@@ -131,7 +131,7 @@ def _quotient(x: pa.Array, y: pa.Array, digits: int) -> pa.Array:
 
 
 def quotient(call: Call, finish: Kernel) -> Kernel:
-    """One digit more than asked for, truncated, and then rounded half up by it."""
+    """Computes one digit more than the result has, truncated, and rounds half up by it."""
     dividend, divisor = (a.type for a in call.args)
     digits = call.type.scale + 1 + divisor.scale - dividend.scale
 
@@ -150,7 +150,7 @@ def whole_quotient(call: Call) -> Kernel:
     def compute(a: Value, b: Value) -> Value:
         x, y = (unscaled(v) for v in arrays(a, b))
         result = _quotient(x, y, digits)
-        # Spark takes the low 64 bits of what does not fit, without an error.
+        # Spark takes the low 64 bits of a quotient that does not fit, without an error.
         limbs = np.frombuffer(result.buffers()[1], np.int64).reshape(-1, 4)[result.offset : result.offset + len(result)]
         return rebuilt(limbs[:, 0], BIGINT, nulls(result))
 

@@ -1,4 +1,4 @@
-"""Arithmetic of times and intervals: days move on the wall clock of the session time zone, hours on the time line."""
+"""Arithmetic of times and intervals: days are added in the session time zone, hours to the instant."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headgate.expressions.buffers import Numbers, nulls, numbers, rebuilt
 from headgate.expressions.errors import divide_by_zero, overflow
 from headgate.expressions.kernels import Kernel, Value, arrays
 from headgate.expressions.times.dates import wrapped
-from headgate.expressions.times.zones import DAY, kept, wall_clock
+from headgate.expressions.times.zones import DAY, instant_with_offset, wall_clock
 from headgate.graph.expressions import Call
 from headgate.graph.types import BIGINT, DATE, INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 
@@ -29,13 +29,15 @@ def _sum(a: Numbers, b: Numbers, missing: Numbers | None, what: str) -> Numbers:
 
 
 def moved_by_days(times: pa.Array, days: Numbers, missing: Numbers | None, zone: str) -> Numbers:
-    """Instants so many days later on the wall clock; those that do not move stay what they are."""
+    """Instants `days` later in local time; instants that move by 0 days stay unchanged."""
     if not days.any():
         return numbers(times)
     here = numbers(times)
     clock = numbers(wall_clock(times, zone))
     there = _sum(clock, days * DAY, missing, "long overflow")
-    return np.where(days == 0, here, numbers(kept(rebuilt(there, TIMESTAMP_NTZ, missing), zone, clock - here)))
+    return np.where(
+        days == 0, here, numbers(instant_with_offset(rebuilt(there, TIMESTAMP_NTZ, missing), zone, clock - here))
+    )
 
 
 def moved(call: Call) -> Kernel:
@@ -51,7 +53,7 @@ def moved(call: Call) -> Kernel:
             days = amount // DAY if by.type == INTERVAL else amount
             return wrapped(numbers(times).astype(np.int64) + days, missing)
         if call.type == TIMESTAMP and call.option:
-            # As Spark: whole days on the wall clock, truncated towards zero, then the rest on the time line.
+            # As in Spark: whole days, truncated towards zero, in local time; the rest to the instant.
             days = np.trunc(amount / DAY).astype(np.int64)
             start = moved_by_days(times, days, missing, call.option)
             return rebuilt(_sum(start, amount - days * DAY, missing, "long overflow"), TIMESTAMP, missing)
@@ -61,7 +63,7 @@ def moved(call: Call) -> Kernel:
 
 
 def between(call: Call) -> Kernel:
-    """The interval between two times, as the wall clock shows it."""
+    """The interval between two local times."""
 
     def run(a: Value, b: Value) -> Value:
         end, start = arrays(a, b)
@@ -73,7 +75,7 @@ def between(call: Call) -> Kernel:
 
 
 def scaled(call: Call) -> Kernel:
-    """An interval times or by a number; fractions of a microsecond are rounded half up, away from zero."""
+    """An interval multiplied or divided by a number; fractions of a microsecond are rounded half up, away from zero."""
     flipped = call.args[1].type == INTERVAL
 
     def run(a: Value, b: Value) -> Value:
@@ -106,7 +108,7 @@ def _half_up(a: Numbers, b: Numbers) -> Numbers:
 
 
 def whole_quotient(call: Call) -> Kernel:
-    """How many times an interval goes into another."""
+    """The whole quotient of two intervals."""
 
     def run(a: Value, b: Value) -> Value:
         top, bottom = arrays(a, b)

@@ -1,4 +1,4 @@
-"""How the operands of arithmetic are coerced, and how wrong ones are refused."""
+"""Coercion of the operands of arithmetic, and the errors for wrong ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def wrong_operands(name: str, types: Types, hint: str = "cast one of them") -> W
 
 
 def numeric_operands(name: str, types: Types) -> Types:
-    """Both sides numeric: strings take the type that the other side suggests, NULL the other side's type."""
+    """Numeric types for both sides: a string becomes BIGINT or DOUBLE by the other side, NULL takes its type."""
     count_arguments(name, types, 2)
     first, second = types
     if first == NULL and second == NULL:

@@ -36,7 +36,7 @@ _TIMES = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
 
 
 def _overflows(args: Types, result: pa.DataType, literals: Literals) -> bool:
-    """Integers overflow; decimals only where 38 digits may not be enough; times and intervals at the ends of time."""
+    """Integers, times and intervals may overflow; decimals only where 38 digits may not suffice."""
     if is_floating(result) or result == DATE:
         return False
     if is_decimal(result) and len(args) == 2:
@@ -79,7 +79,7 @@ def _sum_types(name: str, types: Types, literals: Literals) -> Signature:
             return Signature(name, (INTERVAL, INTERVAL), INTERVAL)
         if name == "subtract" and second != INTERVAL:
             raise wrong_operands(name, types, "an interval is subtracted from a time, not a time from an interval")
-        # A date becomes a timestamp; only INTERVAL n DAY leaves it a date, which the binder sees to.
+        # A date becomes a timestamp; the SQL binder handles INTERVAL n DAY, which leaves it a date.
         if other in (DATE, STRING):
             other = TIMESTAMP
         if other not in (TIMESTAMP, TIMESTAMP_NTZ):
@@ -255,7 +255,7 @@ def _sign(call: Call) -> Kernel:
     if is_integral(call.type) or call.type == INTERVAL:
         return binary.checked(name, call.type)
     if call.name == "negative" and pa.types.is_floating(call.type):
-        # Java's -x of 0.0 is -0.0, which a subtraction from zero would lose.
+        # As in Java, -x of 0.0 is -0.0; a subtraction from zero would give 0.0.
         return lambda a: pc.multiply(a, pa.scalar(-1.0, call.type))
     return arrow(name)
 

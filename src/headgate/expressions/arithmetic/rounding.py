@@ -18,7 +18,7 @@ from headgate.expressions.signature import Literals, Signature, Types, WrongArgu
 from headgate.graph.expressions import Call
 from headgate.graph.types import DOUBLE, INT, NULL, STRING, is_integral, is_numeric, sql_name
 
-_EXACT = 2.0**50  # scaled numbers below this keep enough digits to see a tie
+_EXACT = 2.0**50  # below this, scaled numbers have enough digits to detect a tie
 
 
 def _round_fails(args: Types, result: pa.DataType, literals: Literals) -> bool:
@@ -82,10 +82,10 @@ def _decimals(array: pa.Array, places: int, even: bool, type_: pa.DataType) -> p
 
 
 def _integers(array: pa.Array, digits: int, even: bool) -> pa.Array:
-    """Rounds off the last digits; a result outside of the type is an error."""
+    """Rounds the last `digits` digits; EvaluationError where the result does not fit the type."""
     values, missing = numbers(array).astype(np.int64), nulls(array)
     if digits > 18:
-        # Only a BIGINT of 19 digits could round up to 10^19, which no BIGINT holds.
+        # Only 19 digits can round up to 10^19, which no BIGINT holds.
         up = digits == 19 and (np.abs(values.astype(np.float64)) >= 5e18).any()
         if up:
             raise overflow("long overflow")
@@ -95,7 +95,7 @@ def _integers(array: pa.Array, digits: int, even: bool) -> pa.Array:
     half = rest * 2
     up = half > unit
     tie = half == unit
-    # A tie goes away from zero, which is up for what is not negative; or to the even neighbour.
+    # A tie is rounded away from zero (up, unless negative), or to the even neighbour.
     up = up | (tie & ((whole % 2 != 0) if even else (values >= 0)))
     result = (whole + up).astype(np.float64) * unit
     width = 2.0 ** (array.type.bit_width - 1)
@@ -108,7 +108,7 @@ def _integers(array: pa.Array, digits: int, even: bool) -> pa.Array:
 
 
 def _floats(array: pa.Array, places: int, even: bool) -> pa.Array:
-    """By multiplication where that is safe; near a tie and for very large numbers by the digits themselves."""
+    """By multiplication where that is exact enough; near ties and for very large numbers by the decimal digits."""
     values = numbers(array).astype(np.float64)
     with np.errstate(all="ignore"):
         factor = 10.0 ** abs(places)

@@ -1,4 +1,4 @@
-"""try_add and its like: the plain kernel, with NULL on the rows where it fails."""
+"""try_add and the other try_ functions: NULL on the rows where the plain function fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from headgate.graph.expressions import Call
 
 
 def _trying_types(name: str, types: Types, literals: Literals) -> Signature:
-    """try_add and its like: as without try, but NULL instead of an error."""
     plain = name.removeprefix("try_")
     found = FUNCTIONS[plain].types(plain, types, literals)  # type: ignore[misc]
     return Signature(name, found.args, found.result, found.native, zoned=found.zoned)
@@ -22,11 +21,11 @@ def _trying_types(name: str, types: Types, literals: Literals) -> Signature:
 def _try(call: Call) -> Kernel:
     name = call.name.removeprefix("try_")
     run = kernel_of(Call(call.type, name, call.arguments, call.option))
-    return forgiving(run, call.type)
+    return tolerant(run, call.type)
 
 
-def forgiving(run: Kernel, type_: pa.DataType) -> Kernel:
-    """Finds the failing rows by halving: as cheap as the kernel where nothing fails."""
+def tolerant(run: Kernel, type_: pa.DataType) -> Kernel:
+    """Finds the failing rows by bisection; costs one kernel call where nothing fails."""
 
     def attempt(*args: Value) -> pa.Array:
         columns = arrays(*args)

@@ -1,1 +1,1 @@
-"""CAST, and what it shares: values as text, and text as values."""
+"""CAST, values as text, and text as values."""

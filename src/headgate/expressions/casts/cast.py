@@ -1,4 +1,4 @@
-"""CAST and TRY_CAST: Spark's ANSI conversions between all types that have a kernel for it."""
+"""CAST and TRY_CAST: Spark's ANSI conversions."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ _NAMED = {
 
 
 Cast = Callable[[pa.Array], tuple[pa.Array, pa.BooleanArray | None]]
-"""Gives the values (null where it fails) and where it failed, None if nowhere."""
+"""Gives the values (null where the cast fails) and where it fails, None if nowhere."""
 
 
 def native_cast(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a kernel does it. Nested values as text, and binary and interval texts, are Catalyst's."""
+    """Whether a kernel casts them; Catalyst casts intervals, nested values to text, and BINARY to anything but text."""
     if given in (wanted, NULL):
         return True
     if is_nested(given):
@@ -114,7 +114,7 @@ def cast_fails(args: Types, result: pa.DataType, literals: Literals) -> bool:
     if is_numeric(given):
         return _number_fails(given, result)
     if given in _TIMES:
-        # A date or a timestamp always has a counterpart, but seconds since 1970 may not fit a small integer.
+        # Casts between dates and times succeed; seconds since 1970 may not fit a small integer.
         return (is_integral(result) and result.bit_width < 64) or is_decimal(result)
     return True
 
@@ -134,7 +134,7 @@ def _number_fails(given: pa.DataType, result: pa.DataType) -> bool:
 
 
 def cast_signature(given: pa.DataType, wanted: pa.DataType, name: str = "cast") -> Signature:
-    """How a cast to a type is made; WrongArguments where Spark refuses it."""
+    """The signature of a cast; WrongArguments where Spark refuses it."""
     if not can_cast(given, wanted):
         raise WrongArguments(f"cannot cast {sql_name(given)} to {sql_name(wanted)}", 0)
     return Signature(
@@ -190,22 +190,22 @@ def _error(value: Any, given: pa.DataType, wanted: pa.DataType) -> EvaluationErr
     )
 
 
-def _sure(run: Callable[[pa.Array], pa.Array]) -> Cast:
+def _infallible(run: Callable[[pa.Array], pa.Array]) -> Cast:
     return lambda array: (run(array), None)
 
 
 def caster(given: pa.DataType, wanted: pa.DataType, zone: str) -> Cast:
     """The conversion from one type to another."""
     if given == wanted:
-        return _sure(lambda array: array)
+        return _infallible(lambda array: array)
     if pa.types.is_null(given):
-        return _sure(lambda array: pa.nulls(len(array), wanted))
+        return _infallible(lambda array: pa.nulls(len(array), wanted))
     if pa.types.is_nested(given):
         return _nested(given, wanted, zone)
     if wanted == STRING:
         if given == BINARY:
-            return _sure(_decoded)
-        return _sure(lambda array: text(array, zone))
+            return _infallible(_decoded)
+        return _infallible(lambda array: text(array, zone))
     if given == STRING:
         return _from_text(wanted, zone)
     if given == BOOLEAN:
@@ -219,7 +219,7 @@ def _decoded(array: pa.Array) -> pa.Array:
     try:
         return pc.cast(array, STRING)
     except pa.ArrowInvalid:
-        # Java replaces what is not UTF-8; only then is it worth a loop.
+        # Java replaces bytes that are not UTF-8; this rare case is a Python loop.
         return pa.array([None if v is None else v.decode("utf-8", "replace") for v in array.to_pylist()], STRING)
 
 
@@ -235,7 +235,7 @@ def _from_text(wanted: pa.DataType, zone: str) -> Cast:
     if wanted == DATE:
         return parsing.dates
     if wanted == BINARY:
-        return _sure(lambda array: pc.cast(array, BINARY))
+        return _infallible(lambda array: pc.cast(array, BINARY))
     return lambda array: parsing.times(array, wanted, zone)
 
 
@@ -250,18 +250,18 @@ def _from_boolean(wanted: pa.DataType) -> Cast:
     if pa.types.is_decimal(wanted):
         as_integer = caster(pa.int32(), wanted, "")
         return lambda array: as_integer(pc.cast(array, pa.int32()))
-    return _sure(lambda array: pc.cast(array, wanted))
+    return _infallible(lambda array: pc.cast(array, wanted))
 
 
 def _from_number(given: pa.DataType, wanted: pa.DataType) -> Cast:
     if wanted == BOOLEAN:
         zero = pa.scalar(0, given)
-        return _sure(lambda array: pc.not_equal(array, zero))
+        return _infallible(lambda array: pc.not_equal(array, zero))
     if wanted == TIMESTAMP:
         return _seconds(given)
     if pa.types.is_floating(given):
         if pa.types.is_floating(wanted):
-            return _sure(lambda array: pc.cast(array, wanted, safe=False))
+            return _infallible(lambda array: pc.cast(array, wanted, safe=False))
         if pa.types.is_decimal(wanted):
             return lambda array: _float_to_decimal(array, wanted)
         return lambda array: _truncated(array, wanted)
@@ -271,7 +271,7 @@ def _from_number(given: pa.DataType, wanted: pa.DataType) -> Cast:
         whole = pa.decimal128(19, 0)
         return lambda array: rescaled(pc.cast(pc.cast(array, BIGINT), whole), wanted)
     if pa.types.is_floating(wanted) or wanted.bit_width >= given.bit_width:
-        return _sure(lambda array: pc.cast(array, wanted, safe=False))
+        return _infallible(lambda array: pc.cast(array, wanted, safe=False))
     return lambda array: _fitting(array, wanted)
 
 
@@ -296,7 +296,7 @@ def _checked(
 
 
 def _truncated(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, pa.BooleanArray | None]:
-    """Floating numbers as integers: towards zero, an error outside. Java lets 2^63 pass as the greatest BIGINT."""
+    """Truncates floating-point numbers to integers; 2^63 becomes the greatest BIGINT, as in Java."""
     values = numbers(array)
     width = 2.0 ** (wanted.bit_width - 1)
     with np.errstate(invalid="ignore"):
@@ -312,9 +312,9 @@ def _truncated(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, pa.Boole
 
 
 def _float_to_decimal(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, pa.BooleanArray | None]:
-    """By way of the shortest text, as Java's BigDecimal.valueOf."""
+    """By the shortest decimal text, as Java's BigDecimal.valueOf."""
     doubles = pc.cast(array, DOUBLE)
-    # What is not a number, or infinite, is NULL and no error.
+    # NaN and infinity become NULL, without an error.
     finite = pc.if_else(pc.is_finite(doubles), doubles, pa.scalar(None, DOUBLE))
     return _decimal_text(pc.cast(finite, STRING), wanted)
 
@@ -323,12 +323,12 @@ def _from_decimal(given: pa.DataType, wanted: pa.DataType) -> Cast:
     if pa.types.is_decimal(wanted):
         return lambda array: rescaled(array, wanted)
     if pa.types.is_floating(wanted):
-        return _sure(lambda array: pc.cast(pc.cast(decimal_as_double(array), wanted), wanted))
+        return _infallible(lambda array: pc.cast(pc.cast(decimal_as_double(array), wanted), wanted))
     return lambda array: _decimal_to_integer(array, wanted)
 
 
 def decimal_as_double(array: pa.Array) -> pa.Array:
-    """The nearest DOUBLE. Up to 15 digits one division gives it; otherwise the text is read, which rounds once."""
+    """The nearest DOUBLE: by one division up to 15 digits, otherwise by parsing the text, which rounds once."""
     precision, scale = array.type.precision, array.type.scale
     if precision <= 15:
         whole = pa.Array.from_buffers(pa.decimal128(precision, 0), len(array), array.buffers()[:2], offset=array.offset)
@@ -380,20 +380,20 @@ def _seconds(given: pa.DataType) -> Cast:
 
 def _from_time(given: pa.DataType, wanted: pa.DataType, zone: str) -> Cast:
     if wanted == DATE:
-        return _sure(lambda array: date_of(array, zone))
+        return _infallible(lambda array: date_of(array, zone))
     if wanted == TIMESTAMP_NTZ:
-        return _sure(lambda array: wall_clock(array, zone))
+        return _infallible(lambda array: wall_clock(array, zone))
     if wanted == TIMESTAMP:
-        return _sure(lambda array: instant(wall_clock(array, zone), zone))
+        return _infallible(lambda array: instant(wall_clock(array, zone), zone))
     if pa.types.is_floating(wanted):
-        return _sure(lambda array: rebuilt(numbers(array) / SECOND, wanted, nulls(array)))
+        return _infallible(lambda array: rebuilt(numbers(array) / SECOND, wanted, nulls(array)))
     if pa.types.is_decimal(wanted):
         return lambda array: _float_to_decimal(rebuilt(numbers(array) / SECOND, DOUBLE, nulls(array)), wanted)
     return lambda array: _fitting(rebuilt(numbers(array) // SECOND, BIGINT, nulls(array)), wanted)
 
 
 def _nested(given: pa.DataType, wanted: pa.DataType, zone: str) -> Cast:
-    """Member by member; a member that fails makes the whole fail."""
+    """Casts member by member; a member that fails makes the whole cast fail."""
     if pa.types.is_struct(given):
         return _struct(given, wanted, zone)
     inside = caster(_inner(given), _inner(wanted), zone)

@@ -1,4 +1,4 @@
-"""Text as values: what CAST from STRING accepts. Each function gives the values and where the text is malformed."""
+"""Parses text as CAST from STRING does. Each function gives the values and where the text is malformed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.expressions.arithmetic.decimals import narrowed, shifted
-from headgate.expressions.buffers import Numbers, numbers, numpy_true, rebuilt
+from headgate.expressions.buffers import Numbers, as_bools, numbers, rebuilt
 from headgate.expressions.times.calendar import days_from, valid_date
 from headgate.expressions.times.zones import DAY, SECOND, instant, java_zone
 from headgate.graph.types import BIGINT, BOOLEAN, TIMESTAMP_NTZ
@@ -19,7 +19,7 @@ Parsed = tuple[pa.Array, pa.BooleanArray | None]
 """Values (null where malformed) and where the text was malformed, None if nowhere."""
 
 
-# Everything that Java's isWhitespace or isISOControl holds for, among what occurs.
+# Characters for which Java's isWhitespace or isISOControl is true; rare Unicode spaces are left out.
 _BLANK = "".join(map(chr, [*range(0x21), *range(0x7F, 0xA0)]))
 _INTEGER = r"^[+-]?[0-9]+$"
 _FLOAT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?$"
@@ -39,7 +39,7 @@ def _trimmed(array: pa.Array) -> pa.Array:
 
 
 def _malformed(good: pa.BooleanArray) -> pa.BooleanArray | None:
-    """Where a text was there but not good; None if nowhere."""
+    """Where a text is not null and not good; None if nowhere."""
     bad = pc.fill_null(pc.invert(good), False)
     return bad if pc.any(bad).as_py() else None
 
@@ -86,7 +86,7 @@ def floats(array: pa.Array, type_: pa.DataType) -> Parsed:
 
 
 def decimals(array: pa.Array, type_: pa.DataType) -> tuple[pa.Array, pa.BooleanArray | None, pa.BooleanArray | None]:
-    """Rounded half up. The third result is where the number is right but has too many digits."""
+    """Rounded half up. The third result tells where a well-formed number has too many digits."""
     text = _trimmed(array)
     scale = type_.scale
     parts = pc.extract_regex(text, _DECIMAL)
@@ -106,7 +106,7 @@ def decimals(array: pa.Array, type_: pa.DataType) -> tuple[pa.Array, pa.BooleanA
     others = pc.and_(pc.is_valid(array), pc.invert(pc.fill_null(good, False)))
     malformed = others
     if pc.any(others).as_py():
-        # Numbers with an exponent are rare; Python's decimals read them as Java's do.
+        # Numbers with an exponent are rare: Python's Decimal parses them as Java's BigDecimal does.
         values, malformed, over = _exponents(text, values, others, type_)
         too_big = pc.or_(too_big, over)
     return (
@@ -166,12 +166,12 @@ def _field(parts: pa.Array, index: int, default: int) -> Numbers:
 
 
 def dates(array: pa.Array) -> Parsed:
-    """`yyyy`, `yyyy-m`, `yyyy-m-d`, and anything after a blank or T behind the day."""
+    """`yyyy`, `yyyy-m`, `yyyy-m-d`, and any text after a blank or T that follows the day."""
     text = _trimmed(array)
     parts = pc.extract_regex(text, _DATE)
     year, month, day = _field(parts, 0, 1970), _field(parts, 1, 1), _field(parts, 2, 1)
-    good = numpy_true(pc.is_valid(parts)) & valid_date(year, month, day)
-    bad = ~good & numpy_true(pc.is_valid(array))
+    good = as_bools(pc.is_valid(parts)) & valid_date(year, month, day)
+    bad = ~good & as_bools(pc.is_valid(array))
     days = np.where(good, days_from(year, np.clip(month, 1, 12), day), 0)
     return rebuilt(days, pa.date32(), ~good), pa.array(bad) if bad.any() else None
 
@@ -183,7 +183,7 @@ def times(array: pa.Array, type_: pa.DataType, zone: str) -> Parsed:
     year, month, day, hour, minute, second = (_field(parts, i, d) for i, d in enumerate((1970, 1, 1, 0, 0, 0)))
     fraction = pc.utf8_rpad(pc.utf8_slice_codeunits(pc.struct_field(parts, 6), 0, 6), 6, "0")
     micros = numbers(pc.cast(pc.fill_null(fraction, "0"), BIGINT))
-    good = numpy_true(pc.is_valid(parts)) & valid_date(year, month, day)
+    good = as_bools(pc.is_valid(parts)) & valid_date(year, month, day)
     good &= (hour < 24) & (minute < 60) & (second < 60)
     days = np.where(good, days_from(year, np.clip(month, 1, 12), day), 0)
     clock = days * DAY + ((hour * 60 + minute) * 60 + second) * SECOND + micros
@@ -193,19 +193,19 @@ def times(array: pa.Array, type_: pa.DataType, zone: str) -> Parsed:
     else:
         result, zone_good = _instants(clock, zones, zone)
         good &= zone_good
-    bad = ~good & numpy_true(pc.is_valid(array))
+    bad = ~good & as_bools(pc.is_valid(array))
     return rebuilt(np.where(good, result, 0), type_, ~good), pa.array(bad) if bad.any() else None
 
 
 def _instants(clock: Numbers, zones: pa.Array, zone: str) -> tuple[Numbers, Numbers]:
-    """Wall-clock times to instants, each in the zone that stands in its text, else in the session's."""
+    """Local times as instants, in the zone given in the text, else in the session time zone."""
     good = np.ones(len(clock), bool)
     written = pc.unique(pc.fill_null(zones, "")).to_pylist()
     if written in ([""], []):
         return numbers(instant(rebuilt(clock, TIMESTAMP_NTZ), zone)), good
     result = np.zeros(len(clock), np.int64)
     for name in written:
-        here = numpy_true(pc.equal(pc.fill_null(zones, ""), name))
+        here = as_bools(pc.equal(pc.fill_null(zones, ""), name))
         use = zone if name == "" else java_zone(name)
         if use is None:
             good &= ~here

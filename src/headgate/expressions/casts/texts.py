@@ -1,4 +1,4 @@
-"""Values as text, as Spark writes them: numbers in Java's manner, times in the session time zone."""
+"""Values as text, as Spark writes them: numbers as in Java, times in the session time zone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def decimal_text(array: pa.Array) -> pa.Array:
     written = pc.cast(array, STRING)
     if scale == 0 or not pc.any(pc.match_substring(written, "E")).as_py():
         return written
-    # Arrow writes small numbers with an exponent: write the digits without the point and put the point in.
+    # Arrow writes small numbers with an exponent: insert the point into the unscaled digits instead.
     wide = pa.Array.from_buffers(pa.decimal128(38, 0), len(array), array.buffers(), offset=array.offset)
     digits = pc.cast(wide, STRING)
     negative = pc.starts_with(digits, "-")
@@ -45,7 +45,7 @@ def decimal_text(array: pa.Array) -> pa.Array:
 
 
 def float_text(array: pa.Array) -> pa.Array:
-    """Java's Double.toString and Float.toString: a point always, an exponent below 0.001 and from 10,000,000 on."""
+    """Java's Double.toString and Float.toString: always a point; an exponent below 0.001 and from 10,000,000."""
     shortest = pc.cast(array, STRING)
     values = numbers(array)
     missing = nulls(array)
@@ -68,7 +68,7 @@ def float_text(array: pa.Array) -> pa.Array:
 
 
 def _two_digits(shortest: pa.Array, values: Numbers, tiny: Numbers) -> pa.Array:
-    """Java writes at least two digits, the nearest ones: 4.9E-324 where one digit, 5E-324, would do."""
+    """Java writes at least two digits: 4.9E-324, where the shortest text is 5E-324."""
     replaced = [
         f"{float(v):.1e}" if "." not in text else text
         for text, v in zip(shortest.filter(pa.array(tiny)).to_pylist(), values[tiny], strict=True)
@@ -83,7 +83,7 @@ def _scientific(shortest: pa.Array) -> pa.Array:
     )
     sign, whole, part, exponent = (pc.struct_field(parts, i) for i in range(4))
     written = pc.if_else(pc.equal(exponent, ""), "0", pc.utf8_ltrim(exponent, "+"))
-    # All digits, with the point thought behind the whole ones; then it moves behind the first that is not zero.
+    # Moves the point behind the first digit that is not zero.
     digits = pc.binary_join_element_wise(whole, part, "")
     significant = pc.utf8_ltrim(digits, "0")
     leading = pc.subtract(pc.utf8_length(digits), pc.utf8_length(significant))
@@ -95,7 +95,7 @@ def _scientific(shortest: pa.Array) -> pa.Array:
 
 
 def time_text(array: pa.Array, zone: str) -> pa.Array:
-    """`2024-02-29` and `2024-02-29 23:59:59.5`: as many decimals as there are."""
+    """`2024-02-29` and `2024-02-29 23:59:59.5`: without trailing zeros."""
     missing = nulls(array)
     if array.type == DATE:
         seconds, fraction = numbers(array).astype(np.int64) * 86_400, None

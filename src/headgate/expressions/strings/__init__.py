@@ -1,1 +1,1 @@
-"""Functions of text: its parts, and patterns it matches."""
+"""Functions of strings: changing them, their parts, and pattern matching."""

@@ -1,4 +1,4 @@
-"""Parts of text and their places: positions count Unicode code points, from 1."""
+"""Parts of strings, and searching in them: positions count Unicode code points, from 1."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def slice_from(text: Value, position: int, length: int | None) -> Value:
         stop = start + length
         if start < 0 and stop >= 0:
             stop = None
-    # Beyond 2^31 there is no text, and Arrow counts in 64 bits.
+    # No string is longer than 2^31, and Arrow counts in 64 bits: start + length cannot overflow.
     return pc.utf8_slice_codeunits(text, start, stop)
 
 
@@ -44,7 +44,7 @@ def _substring_types(name: str, types: Types, literals: Literals) -> Signature:
 
 @function("substring", types=_substring_types, aliases={"substr": "substring", "mid": "substring"})
 def _substring(call: Call) -> Kernel:
-    """Constant positions are sliced at once, others once for each distinct pair."""
+    """Constant positions are one slice; otherwise there is one slice for each distinct pair of position and length."""
     if null_literal(call):
         return all_null(call)
     rest = call.args[1:]
@@ -110,7 +110,7 @@ typed("substring_index", types=takes((STRING, STRING, INT), STRING))
 
 
 def first_place(text: pa.Array, search: str) -> pa.Array:
-    """Where the text first has it, from 1; 0 if nowhere."""
+    """The position of the first occurrence, from 1; 0 if there is none."""
     found = pc.find_substring(text, search)
     if pc.all(pc.string_is_ascii(text), skip_nulls=True).as_py() is not False:
         return pc.add(found, pa.scalar(1, INT))
@@ -154,7 +154,7 @@ def _locate(call: Call) -> Kernel:
     def run(_: Value, value: Value, *__: Value) -> Value:
         text = arrays(value)[0]
         if begin < 1 or not search:
-            # The empty text is found at the start, wherever one begins.
+            # An empty search string is found at the start of the text, whatever the start position.
             place = 0 if begin < 1 else 1
             return pc.if_else(pc.is_valid(text), pa.scalar(place, INT), pa.scalar(None, INT))
         found = first_place(pc.utf8_slice_codeunits(text, begin - 1), search)
@@ -185,7 +185,7 @@ def _split_part_types(name: str, types: Types, literals: Literals) -> Signature:
 
 @function("split_part", types=_split_part_types, fails=_split_part_fails)
 def _split_part(call: Call) -> Kernel:
-    """Beyond the last part there is the empty text; an empty delimiter does not split."""
+    """The empty string beyond the last part; an empty delimiter does not split."""
     if null_literal(call):
         return all_null(call)
     delimiter, part = str(constant(call, 1)), int(str(constant(call, 2)))
@@ -213,7 +213,7 @@ def picked(lists: pa.Array, index: int) -> pa.Array:
 
 
 def _split_types(name: str, types: Types, literals: Literals) -> Signature:
-    """Native where the pattern is plain text: Java's rules for empty matches are its own."""
+    """Native only for plain text: Java treats empty matches of a pattern differently from RE2."""
     count_arguments(name, types, 2, 3)
     wanted = (STRING, STRING, INT)[: len(types)]
     args = tuple(implicit(name, i, t, w) for i, (t, w) in enumerate(zip(types, wanted, strict=True)))

@@ -1,4 +1,4 @@
-"""LIKE and regular expressions, for patterns that mean the same to RE2 as to Java."""
+"""LIKE and regular expressions, for patterns that RE2 matches as Java does."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _regexp_extract_types(name: str, types: Types, literals: Literals) -> Signat
 
 @function("regexp_extract", types=_regexp_extract_types)
 def _regexp_extract(call: Call) -> Kernel:
-    """The empty text where nothing matches."""
+    """The empty string where nothing matches."""
     pattern = _pattern(call)
     group = int(str(constant(call, 2))) if len(call.args) == 3 else 1
     run = arrow("extract_regex", pc.ExtractRegexOptions(pattern.named()))

@@ -1,4 +1,4 @@
-"""Java's regular expressions and LIKE patterns in RE2's spelling, where both mean the same.
+"""Translates Java's regular expressions and LIKE patterns to RE2, where both match the same.
 
 Spark matches with java.util.regex, Arrow with RE2. The reader below takes the part of Java's syntax whose meaning
 RE2 shares, spells out what differs (`.`, `\\s`, `$`), and gives None for the rest, which stays with Spark.
@@ -34,7 +34,7 @@ class Pattern:
     plain: str | None
 
     def named(self) -> str:
-        """With groups named g1, g2 … and g0 around the whole, as Arrow wants them for extraction."""
+        """With groups named g1, g2 … and g0 around the whole, as Arrow's extract_regex requires."""
         number = 0
 
         def name(match: re.Match[str]) -> str:
@@ -50,7 +50,7 @@ class Pattern:
 
 
 class _Reader:
-    """Reads one Java pattern; ValueError where the meaning would not be the same."""
+    """Translates one Java pattern; ValueError where RE2 would match differently."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -70,7 +70,7 @@ class _Reader:
         return self.source[self.at] if self.at < len(self.source) else ""
 
     def alternatives(self, depth: int) -> tuple[str, bool]:
-        """Branches joined by |; with whether the empty text matches."""
+        """Alternatives joined by |, and whether the empty string matches."""
         text, empty = self.sequence(depth)
         while self.peek() == "|":
             self.plain = None
@@ -91,7 +91,7 @@ class _Reader:
         return "".join(out), empty
 
     def item(self, depth: int) -> tuple[str, bool, bool]:
-        """One thing to match: its spelling, whether it may be empty, whether it cannot be repeated."""
+        """One item: its RE2 text, whether it may match the empty string, whether it must not be repeated."""
         char = self.next()
         if char == "\\":
             return self.escape(), False, False
@@ -116,7 +116,7 @@ class _Reader:
             return r"\A", True, True
         if depth or self.at != len(self.source):
             raise ValueError("$ inside a pattern")
-        # Java's $ also stands before a line terminator that ends the text.
+        # Java's $ also matches before a line terminator at the end of the text.
         self.anchored_end = True
         return rf"(?:\r\n|[{_TERMINATORS}])?\z", True, True
 
@@ -170,7 +170,7 @@ class _Reader:
                 char = self.literal_escape(following)
                 out.append(re.escape(char))
             elif char == "-":
-                # A range, unless it stands first or last.
+                # A range, unless it is the first or last character of the class.
                 out.append("-" if out[-1] not in ("[", "^") and self.peek() != "]" else r"\-")
             else:
                 out.append(re.escape(char) if char.isascii() else char)
@@ -206,7 +206,7 @@ class _Reader:
 
 @lru_cache(maxsize=4096)
 def java_regex(source: str) -> Pattern | None:
-    """The pattern for RE2, or None where RE2 would not match the same.
+    """The pattern for RE2, or None where RE2 would match differently.
 
     >>> java_regex("a.c").text, java_regex("(?=x)"), java_regex("a[.]b?").groups
     ('a[^\\\\n\\\\r\\\\x{85}\\\\x{2028}\\\\x{2029}]c', None, 0)
@@ -228,7 +228,7 @@ def java_regex(source: str) -> Pattern | None:
 
 
 def replacement(source: str, groups: int) -> str | None:
-    """Java's replacement text (`$1`, `\\\\$`) in RE2's spelling (`\\\\1`), or None if it is not valid.
+    """Java's replacement text (`$1`, `\\\\$`) in RE2's syntax (`\\\\1`), or None if it is not valid.
 
     >>> replacement("<$1>", 1), replacement("$2", 1)
     ('<\\\\1>', None)
@@ -264,7 +264,7 @@ class LikePattern:
 
 
 def like_regex(pattern: str, escape: str) -> LikePattern:
-    """Reads a LIKE pattern; ValueError where the escape stands before something it may not escape.
+    """Parses a LIKE pattern; ValueError where the escape precedes a character that it must not escape.
 
     >>> like_regex("a%", "\\\\")
     LikePattern(kind='prefix', text='a')

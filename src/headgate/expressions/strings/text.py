@@ -1,4 +1,4 @@
-"""Functions that write, measure and change text."""
+"""Functions that build, measure and change strings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _initcap(call: Call) -> Kernel:
 
 @function("trim", "ltrim", "rtrim", types=takes((STRING, STRING), STRING, 1, (1,)), aliases={"btrim": "trim"})
 def _trim(call: Call) -> Kernel:
-    """Without characters to trim, blanks only."""
+    """Trims the given characters; blanks if there is no second argument."""
     if null_literal(call):
         return all_null(call)
     characters = constant(call, 1) if len(call.args) == 2 else " "
@@ -53,7 +53,7 @@ def _trim(call: Call) -> Kernel:
 
 
 def _size_types(name: str, types: Types, literals: Literals) -> Signature:
-    """Bytes as they are, all else as text."""
+    """BINARY is measured in bytes; every other type is cast to STRING."""
     count_arguments(name, types, 1)
     return Signature(name, (BINARY if types[0] == BINARY else implicit(name, 0, types[0], STRING),), INT)
 
@@ -143,7 +143,7 @@ def _concat_ws(call: Call) -> Kernel:
 
     def run(separator: Value, *parts: Value) -> Value:
         first, *rest = arrays(*parts, separator)[:-1]
-        # Arrow leaves out a row whose parts are all null, so such a row gets an empty one.
+        # Arrow drops rows whose parts are all null from the result, so such a row gets an empty part.
         return join(pc.if_else(pc.is_null(pc.coalesce(first, *rest)), "", first), *rest, separator)
 
     return run
@@ -192,7 +192,7 @@ def _replace(call: Call) -> Kernel:
 
 @function("translate", types=takes((STRING, STRING, STRING), STRING, constant=(1, 2)))
 def _translate(call: Call) -> Kernel:
-    """Each character becomes the one at its place, or goes; the first of repeated characters counts."""
+    """Replaces each character by the one at the same position, or drops it; of repeated characters the first counts."""
     if null_literal(call):
         return all_null(call)
     old, new = str(constant(call, 1)), str(constant(call, 2))

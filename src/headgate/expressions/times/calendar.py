@@ -15,7 +15,7 @@ def days_from(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
     >>> days_from(np.array([1970, 2024]), np.array([1, 2]), np.array([1, 29])).tolist()
     [0, 19782]
     """
-    # Years start in March here, so that the leap day is the last of its year.
+    # Counts years from March, so that the leap day is the last day of its year.
     y = np.where(month <= 2, year - 1, year).astype(np.int64)
     era = y // 400
     of_era = y - era * 400
@@ -51,14 +51,14 @@ def month_length(year: Numbers, month: Numbers) -> Numbers:
 
 
 def valid_date(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
-    """Whether there is such a day."""
+    """Whether the date exists."""
     known_month = (month >= 1) & (month <= 12)
     length = month_length(year, np.where(known_month, month, 1))
     return known_month & (day >= 1) & (day <= length)
 
 
 def plus_months(days: Numbers, months: Numbers) -> Numbers:
-    """So many months later, on the last day of the month where it has no such day."""
+    """The date `months` later; the last day of the month where the day does not exist."""
     year, month, day = civil(days)
     total = year * 12 + (month - 1) + months
     year, month = total // 12, total % 12 + 1

@@ -35,8 +35,7 @@ TRUNCATIONS = {
     "millisecond": "millisecond",
     "microsecond": "microsecond",
 }
-"""Units of date_trunc by their spellings."""
-
+"""Units of trunc and date_trunc by their spellings."""
 
 # Arrow arrays are made where they are used: the first one that a process makes imports pandas.
 _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
@@ -49,7 +48,7 @@ def weekday(days: Numbers) -> Numbers:
 
 
 def iso_week(days: Numbers) -> tuple[Numbers, Numbers]:
-    """ISO year and week: those of the week's Thursday."""
+    """ISO year and week: those of the Thursday of the same week."""
     thursday = days.astype(np.int64) - (days.astype(np.int64) + 3) % 7 + 3
     year = civil(thursday)[0]
     one = np.ones_like(year)
@@ -101,12 +100,12 @@ def _name(call: Call) -> Kernel:
 
 
 def wrapped(days: Numbers, missing: Numbers | None) -> pa.Array:
-    """Days as DATE; beyond the ends of time it goes round, as Java's integers do."""
+    """Days as DATE; out of range it wraps around, as Java's integers do."""
     return rebuilt(days.astype(np.int32), DATE, missing)
 
 
 def as_dates(days: Numbers, missing: Numbers | None) -> pa.Array:
-    """Days as DATE, an error where there is no such date."""
+    """Days as DATE; EvaluationError if out of range."""
     outside = np.abs(days) >= 2**31
     if missing is not None:
         outside &= ~missing
@@ -175,7 +174,7 @@ typed("next_day", types=takes((DATE, STRING), DATE))
 
 
 def floored(days: Numbers, unit: str) -> Numbers:
-    """The first day of the unit that a day is in."""
+    """The first day of the week, month, quarter or year that contains each day."""
     if unit == "week":
         return days - (days.astype(np.int64) + 3) % 7
     year, month, _ = civil(days)
@@ -194,7 +193,7 @@ def _trunc_types(name: str, types: Types, literals: Literals) -> Signature:
 
 @function("trunc", types=_trunc_types)
 def _trunc(call: Call) -> Kernel:
-    """NULL for a unit that is not one of week, month, quarter, year."""
+    """NULL for units other than week, month, quarter and year."""
     unit = TRUNCATIONS.get(str(constant(call, 1)).lower())
     if null_literal(call) or unit not in ("week", "month", "quarter", "year"):
         return all_null(call)

@@ -30,15 +30,15 @@ _WRITABLE = frozenset(
         *("S" * size for size in range(1, 7)),
     )
 )
-# What Java reserves in patterns.
+# Reserved by Java.
 _RESERVED = frozenset("{}#[]")
 Token = tuple[str, str]
-"""("field", letters) or ("text", what stands there)."""
+"""("field", letters) or ("text", literal text)."""
 
 
 @lru_cache(maxsize=1024)
 def tokens(pattern: str) -> tuple[Token, ...] | None:
-    """The parts of a pattern, or None if it is not well formed or uses what Java reserves.
+    """The parts of a pattern, or None if it is malformed or uses reserved characters.
 
     >>> tokens("yyyy'T'HH")
     (('field', 'yyyy'), ('text', 'T'), ('field', 'HH'))

@@ -37,7 +37,7 @@ _HOUR = 3_600 * SECOND
 
 
 def _window_types(name: str, types: Types, literals: Literals) -> Signature:
-    """The tumbling window that a time is in; the option is "length,slide,offset" in microseconds."""
+    """The tumbling window that contains a time; the option is "length,slide,offset" in microseconds."""
     count_arguments(name, types, 1)
     if types[0] == TIMESTAMP_NTZ:
         return Signature(name, types, WINDOW_NTZ)
@@ -46,7 +46,7 @@ def _window_types(name: str, types: Types, literals: Literals) -> Signature:
 
 @function("window", types=_window_types)
 def _window(call: Call) -> Kernel:
-    """The tumbling window of a time; the option is "length,slide,offset" in microseconds, length = slide."""
+    """Only tumbling windows: length equals slide."""
     length, slide, offset = (int(part) for part in call.option.split(","))
     if length != slide:
         raise ValueError("only a tumbling window is a function of the row; a hopping window repeats rows")
@@ -91,7 +91,7 @@ def _clock_types(result: pa.DataType) -> Rule:
 
 
 @function("hour", "minute", "second", types=_clock_types(INT))
-# EXTRACT(SECOND FROM …), which has decimals where second() has none.
+# EXTRACT(SECOND FROM …) has decimals, second() has none.
 @function("extract_seconds", types=_clock_types(pa.decimal128(8, 6)))
 def _clock_part(call: Call) -> Kernel:
     zone = call.option
@@ -125,7 +125,7 @@ def _date_trunc_types(name: str, types: Types, literals: Literals) -> Signature:
 
 @function("date_trunc", types=_date_trunc_types)
 def _date_trunc(call: Call) -> Kernel:
-    """On the wall clock; NULL for a unit that is none."""
+    """Truncates on the wall clock; NULL for an unknown unit."""
     unit = TRUNCATIONS.get(str(constant(call, 0)).lower())
     if null_literal(call) or unit is None:
         return all_null(call)
@@ -135,7 +135,7 @@ def _date_trunc(call: Call) -> Kernel:
         (array,) = arrays(value)
         missing = nulls(array)
         if unit in ("microsecond", "millisecond", "second"):
-            # No zone's offset has fractions of a second.
+            # Offsets of time zones are whole seconds.
             micros = numbers(array)
             return rebuilt(micros - micros % MICROSECONDS[unit], TIMESTAMP, missing)
         if unit in ("minute", "hour"):
@@ -148,7 +148,7 @@ def _date_trunc(call: Call) -> Kernel:
 
 
 def _floored_on_time_line(array: pa.Array, unit: str, zone: str) -> pa.Array:
-    """Hours and minutes are cut off on the time line, by the offset that holds then: an hour that comes twice stays."""
+    """Truncates to hours and minutes by the offset in force, so that the two hours of a clock change stay distinct."""
     micros = numbers(array)
     offset = numbers(local(array, zone)) - micros
     shifted = micros + offset
@@ -156,7 +156,7 @@ def _floored_on_time_line(array: pa.Array, unit: str, zone: str) -> pa.Array:
 
 
 def _unix_timestamp_types(name: str, types: Types, literals: Literals) -> Signature:
-    """Native for dates and times; text is read by Catalyst, and without arguments it is the time of the batch."""
+    """Native for dates and times. Catalyst parses text, and gives the time of the batch if there are no arguments."""
     count_arguments(name, types, 0, 2)
     if types and types[0] in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
         zoned = types[0] != TIMESTAMP
@@ -175,7 +175,7 @@ def _unix(call: Call) -> Kernel:
         instants = instant(wall_clock(array, call.option), call.option) if zoned else array
         micros = numbers(instants)
         if call.name == "unix_timestamp":
-            # Towards zero, where unix_seconds goes down.
+            # Truncates towards zero; unix_seconds rounds down.
             return rebuilt(np.sign(micros) * (np.abs(micros) // SECOND), BIGINT, nulls(array))
         return rebuilt(micros // unit, BIGINT, nulls(array))
 

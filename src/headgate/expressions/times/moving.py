@@ -1,4 +1,4 @@
-"""Moving times by units, the units between two times, and moving between time zones."""
+"""Adding units to times, counting units between times, and shifting times between zones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headgate.expressions.registry import function
 from headgate.expressions.signature import Literals, Signature, Types, WrongArguments, count_arguments
 from headgate.expressions.times.calendar import civil, plus_months
 from headgate.expressions.times.dates import as_dates
-from headgate.expressions.times.zones import DAY, SECOND, instant, java_zone, kept, local, wall_clock
+from headgate.expressions.times.zones import DAY, SECOND, instant, instant_with_offset, java_zone, local, wall_clock
 from headgate.graph.expressions import Call
 from headgate.graph.types import BIGINT, DATE, INT, STRING, TIMESTAMP, TIMESTAMP_NTZ
 
@@ -47,7 +47,7 @@ UNITS: Sequence[str] = (
 
 
 def _plus_months_types(name: str, types: Types, literals: Literals) -> Signature:
-    """A date or time plus INTERVAL n MONTH (or years): the wall clock keeps its time of day."""
+    """A date or time plus INTERVAL n MONTH or YEAR; the local time of day stays the same."""
     count_arguments(name, types, 2)
     if types[0] == DATE or types[0] == TIMESTAMP_NTZ:
         return Signature(name, (types[0], INT), types[0])
@@ -64,7 +64,7 @@ def _plus_months(call: Call) -> Kernel:
 
 
 def moved_by_months(array: pa.Array, months: Numbers, missing: Numbers | None, zone: str) -> pa.Array:
-    """The day of the month and the time of day stay, as far as the month has the day."""
+    """Adds months: the local time of day stays; the day of the month is cut to the length of the month."""
     if array.type == DATE:
         return as_dates(plus_months(numbers(array), months), missing)
     clock = numbers(wall_clock(array, zone))
@@ -72,7 +72,7 @@ def moved_by_months(array: pa.Array, months: Numbers, missing: Numbers | None, z
     if (np.abs(days if missing is None else np.where(missing, 0, days)) > 100_000_000).any():
         raise overflow("long overflow")
     moved = rebuilt(days * DAY + clock % DAY, TIMESTAMP_NTZ, missing)
-    return moved if array.type == TIMESTAMP_NTZ else kept(moved, zone, clock - numbers(array))
+    return moved if array.type == TIMESTAMP_NTZ else instant_with_offset(moved, zone, clock - numbers(array))
 
 
 def _shifted_types(name: str, types: Types, literals: Literals) -> Signature:
@@ -98,7 +98,7 @@ def _unit(name: str, literal: object | None) -> None:
 
 
 def _timestampadd_types(name: str, types: Types, literals: Literals) -> Signature:
-    """Arguments: the unit as a string literal, how many, and the time."""
+    """Arguments: the unit as a string literal, the number of units, and the time."""
     count_arguments(name, types, 3)
     _unit(name, literals[0])
     time = types[2] if types[2] == TIMESTAMP_NTZ else implicit(name, 2, types[2], TIMESTAMP)
@@ -108,7 +108,7 @@ def _timestampadd_types(name: str, types: Types, literals: Literals) -> Signatur
 
 @function("timestampadd", types=_timestampadd_types, fails=True)
 def _timestampadd(call: Call) -> Kernel:
-    """Days and more on the wall clock, hours and less on the time line."""
+    """Days and longer units are added in local time, hours and shorter units to the instant."""
     unit = str(constant(call, 0)).lower()
     zone = call.option
 
@@ -122,7 +122,7 @@ def _timestampadd(call: Call) -> Kernel:
             clock = numbers(wall_clock(array, zone))
             result = _sum(clock, amount * (7 if unit == "week" else 1), DAY, missing)
             moved = rebuilt(result, TIMESTAMP_NTZ, missing)
-            return moved if call.type == TIMESTAMP_NTZ else kept(moved, zone, clock - numbers(array))
+            return moved if call.type == TIMESTAMP_NTZ else instant_with_offset(moved, zone, clock - numbers(array))
         return rebuilt(_sum(numbers(array), amount, MICROSECONDS[unit], missing), call.type, missing)
 
     return run
@@ -137,7 +137,7 @@ def _sum(times: Numbers, amount: Numbers, unit: int, missing: Numbers | None) ->
 
 
 def _timestampdiff_types(name: str, types: Types, literals: Literals) -> Signature:
-    """Arguments: the unit as a string literal, the start and the end; whole units between them on the wall clock."""
+    """Arguments: the unit as a string literal, the start and the end."""
     count_arguments(name, types, 3)
     _unit(name, literals[0])
     args = (STRING, implicit(name, 1, types[1], TIMESTAMP), implicit(name, 2, types[2], TIMESTAMP))
@@ -146,7 +146,7 @@ def _timestampdiff_types(name: str, types: Types, literals: Literals) -> Signatu
 
 @function("timestampdiff", types=_timestampdiff_types)
 def _timestampdiff(call: Call) -> Kernel:
-    """Whole units between two times, towards zero."""
+    """Whole units between two local times, truncated towards zero."""
     unit = str(constant(call, 0)).lower()
     zone = call.option
 

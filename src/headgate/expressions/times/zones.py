@@ -1,4 +1,4 @@
-"""Instants and local times: conversions in a time zone as java.time does them, daylight saving included."""
+"""Conversions between instants and local times as java.time does them, with daylight saving time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headgate.graph.types import TIMESTAMP, TIMESTAMP_NTZ
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
-# Java's ZoneId.SHORT_IDS, those in use.
+# The common ones of Java's ZoneId.SHORT_IDS.
 _SHORT_ZONES = {
     "PST": "America/Los_Angeles",
     "CST": "America/Chicago",
@@ -33,7 +33,7 @@ _SHORT_ZONES = {
 
 @lru_cache(maxsize=1024)
 def known(zone: str) -> bool:
-    """Whether the zone can be used."""
+    """Whether Arrow knows the time zone."""
     try:
         pc.local_timestamp(pa.array([0], pa.timestamp("us", zone)))
     except (pa.ArrowInvalid, OSError):
@@ -47,18 +47,18 @@ def _checked(zone: str) -> str:
     return zone
 
 
-_LAST_YEAR = 2037  # tzdata's compiled rules end here; Arrow does not go on with the last rule, Java does
+_LAST_YEAR = 2037  # compiled tzdata ends here; Java continues with the last rule, Arrow does not
 
 
 def _repeats(micros: Numbers) -> Numbers | None:
-    """How far to go back from beyond 2037 to a year with the same calendar before it; None if nowhere."""
+    """The distance from times after 2036 back to an earlier year with the same calendar, else 0; None if all are 0."""
     if not len(micros) or int(micros.max()) < _AFTER:
         return None
     late = micros >= _AFTER
     year = civil(np.where(late, micros, 0) // DAY)[0]
     one = np.ones_like(year)
     start = days_from(year, one, one)
-    # Of 28 years in a row without a skipped leap day, one has the same weekdays and the same length.
+    # Among 28 consecutive years without a skipped leap year, one has the same weekdays and length.
     kinds = {(int(s + 3) % 7, bool(leap(y))): int(s) for y, s in zip(_CYCLE, _CYCLE_STARTS, strict=True)}
     table = np.array([[kinds[(w, long)] for long in (False, True)] for w in range(7)])
     return np.where(late, (start - table[(start + 3) % 7, leap(year).astype(int)]) * DAY, 0)
@@ -85,7 +85,7 @@ def _local(instants: pa.Array, zone: str) -> pa.Array:
 
 
 def instant(times: pa.Array, zone: str) -> pa.Array:
-    """Wall-clock times (TIMESTAMP_NTZ) as instants: of two the earlier; one that clocks skip moves on by the gap."""
+    """Local times (TIMESTAMP_NTZ) as instants: the earlier of two; a time that clocks skip moves forward by the gap."""
     if not zone:
         return times.view(TIMESTAMP)
     back = _repeats(numbers(times))
@@ -95,8 +95,8 @@ def instant(times: pa.Array, zone: str) -> pa.Array:
     return _instant(times, zone)
 
 
-def kept(times: pa.Array, zone: str, offset: Numbers) -> pa.Array:
-    """As `instant`, but of two instants the one with this offset: what java.time does when it moves a time."""
+def instant_with_offset(times: pa.Array, zone: str, offset: Numbers) -> pa.Array:
+    """As `instant`, but of two instants the one with the given offset, as java.time does when it moves a time."""
     found = instant(times, zone)
     if not zone:
         return found
@@ -113,7 +113,7 @@ def _instant(times: pa.Array, zone: str) -> pa.Array:
     wanted, instants = numbers(times), numbers(found)
     skipped = shown != wanted
     if skipped.any():
-        # `earliest` gave the last moment before the gap: what holds there is the offset before the gap.
+        # `earliest` gives the last moment before the gap, where the offset before the gap is in force.
         instants = np.where(skipped, wanted - _whole_seconds(shown - instants), instants)
     return rebuilt(instants, TIMESTAMP, nulls(times))
 
@@ -123,7 +123,7 @@ def _whole_seconds(offset: Numbers) -> Numbers:
 
 
 def wall_clock(times: pa.Array, zone: str) -> pa.Array:
-    """What the clock shows: TIMESTAMP in the zone, TIMESTAMP_NTZ as it is, DATE at midnight."""
+    """Local time: TIMESTAMP in the zone, TIMESTAMP_NTZ unchanged, DATE at midnight."""
     if times.type == TIMESTAMP:
         return local(times, zone)
     if times.type == TIMESTAMP_NTZ:
@@ -138,7 +138,7 @@ def date_of(times: pa.Array, zone: str) -> pa.Array:
 
 
 def java_zone(name: str) -> str | None:
-    """A zone as java.time.ZoneId reads it (`Z`, `UTC+2`, `+5:30`, `Europe/Berlin`), as Arrow names it; None if none.
+    """Arrow's name of a zone in the syntax of java.time.ZoneId (`Z`, `UTC+2`, `+5:30`, `Europe/Berlin`), or None.
 
     >>> java_zone("UTC+2"), java_zone("Z"), java_zone("Mars")
     ('+02:00', '', None)
