@@ -1,7 +1,7 @@
-"""The examples in README and docs run: SQL blocks register, Python blocks pass, console blocks print what they show.
+"""The examples in README and docs work: SQL is accepted, Python passes, commands print what the page shows.
 
-In a page all `sql` blocks are one script and all `python` blocks one program. `sql refused` blocks hold statements
-below a comment with the message they must give. In `console` blocks, `…` stands for any lines.
+All `sql` blocks of a page form one script, all `python` blocks one program. A `sql refused` block holds statements,
+each below a comment with the error message that it must give. In a `console` block, `…` stands for any text.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import re
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,13 +28,9 @@ def blocks(page: Path, info: str) -> list[str]:
     return re.findall(rf"^```{re.escape(info)}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
-def known_type(sql: str, schema: Any) -> Any:
-    raise ValueError(f"no example needs Spark to know the type of {sql}")
-
-
 @page_by_page
 def test_sql_blocks_register_and_refusals_are_worded_so(page: Path) -> None:
-    catalog = Catalog(type_of=known_type, connectors=connectors())
+    catalog = Catalog(connectors=connectors())
     for block in blocks(page, "sql"):
         catalog.execute(block, file=page.name)
     for block in blocks(page, "sql refused"):
