@@ -2,7 +2,7 @@
 
     === setup                       statements that all cases of the file start from
     === rows s                      rows of a stream or table, one a line, columns separated by bars;
-                                    a line `--` ends a batch (a mark with the watermark follows each batch)
+                                    a line `--` ends a batch (the watermark follows each batch)
     === case counts per key         a case: options, then a query (helper statements may stand before it)
     @late window 10 seconds         which rows Spark drops as late; see `spark_side.in_time`
     SELECT …

@@ -1,7 +1,8 @@
 """Makes the plan of a query: projections merged, only needed columns carried, Catalyst's expressions at the source.
 
 One function does it, from the top down: `narrowed` takes a node and the expressions wanted over its output, and
-returns the smallest node and the same expressions over that.
+returns the smallest node and the same expressions over that. Sources, selections, projections and unions have rules
+of their own; all other operators are treated by what they say of themselves (`headgate.graph.operators.operator`).
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Operator(Structural):
         """The same operator over other inputs."""
         return self
 
-    @property
+    @cached_property
     def expressions(self) -> tuple[tuple[Scope, Expr], ...]:
         """Its expressions, each with the columns that it is over."""
         found: list[tuple[Scope, Expr]] = []
