@@ -1,4 +1,4 @@
-"""Writes what Spark gives into tables of cases: `python -m tests.expressions.record FILE…`; review the difference.
+"""Writes Spark's answers into tables of cases: `python -m tests.expressions.record FILE…`; review the difference.
 
 Each file gets a stamp (`tests.recorded`): while it fits, Spark is asked again by `make test-all` only.
 """
@@ -28,7 +28,7 @@ def spark_columns(spark: Any, rows: pa.RecordBatch, expressions: list[str]) -> l
     """All expressions at once. Spark's optimizer computes them on a local relation itself, without a job."""
     numbered = pa.Table.from_batches([rows]).append_column("row_number_", pa.array(range(rows.num_rows)))
     frame = spark.createDataFrame(numbered)
-    # PySpark takes times without a zone for local ones with it.
+    # PySpark reads times without a zone as local times with a zone.
     for f in rows.schema:
         if f.type == TIMESTAMP_NTZ:
             frame = frame.withColumn(f.name, frame[f.name].cast("timestamp_ntz"))
@@ -53,7 +53,7 @@ def record(spark: Any, path: Path) -> None:
 
 
 def _values(spark: Any, table: Table, expressions: list[str]) -> list[str]:
-    """What Spark gives for each; what fails is found by halving."""
+    """What Spark gives for each expression; failing ones are found by bisection."""
     try:
         return [" | ".join(shown(column)) for column in spark_values(spark, table, expressions)]
     except Exception as error:

@@ -28,7 +28,7 @@ FOLDER = Path(__file__).parent / "cases"
 
 @dataclass
 class Case:
-    """One expression and what it gives on every row; `error` is Spark's condition if it fails."""
+    """One expression and its value on every row; `error` is Spark's error condition if it fails."""
 
     line: int
     expression: str

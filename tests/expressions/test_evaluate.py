@@ -52,7 +52,7 @@ def test_shared_parts_are_computed_once() -> None:
     assert batch.computed[shared] is kept
 
 
-def test_equal_texts_over_other_types_do_not_mix() -> None:
+def test_equal_texts_over_different_column_types_do_not_share_a_program() -> None:
     as_text = Call(STRING, "cast", (Column(INT, 0),))
     also = Call(STRING, "cast", (Column(DOUBLE, 0),))
     assert as_text == also
@@ -79,7 +79,7 @@ def test_constant_predicates() -> None:
     assert select(batch, [call("gt", _int(1), _int(2))]).materialized().rows.num_rows == 0
 
 
-def test_fallible_predicates_see_only_rows_that_are_left() -> None:
+def test_fallible_predicates_see_only_the_selected_rows() -> None:
     batch = _batch([0, 10, 50, None])
     chosen = select(batch, [call("gt", _inverse(A), _int(5)), call("ne", A, _int(0))])
     assert chosen.materialized().rows.column(0).to_pylist() == [10]
@@ -96,7 +96,7 @@ def test_fallible_predicates_are_computed_in_order() -> None:
         select(batch, [number, positive])
 
 
-def test_fallible_values_behind_a_mask() -> None:
+def test_fallible_values_are_null_on_rows_that_are_not_selected() -> None:
     batch = select(_batch([0, 10, None, 50]), [call("ne", A, _int(0))])
     assert evaluate(_inverse(A), batch).to_pylist() == [None, 10.0, None, 2.0]
     assert evaluate(_inverse(A), batch.materialized()).to_pylist() == [10.0, 2.0]
@@ -139,7 +139,7 @@ def test_constants_that_fail_do_so_only_where_there_are_rows() -> None:
     assert evaluate(guarded, _batch([0, None])).to_pylist() == [7.0, 7.0]
 
 
-def test_literals_alone() -> None:
+def test_a_literal_has_its_value_on_every_row() -> None:
     assert evaluate(Literal(INT, 5), _batch([1, 2])).to_pylist() == [5, 5]
     assert evaluate(Literal(STRING, None), _batch([1])).to_pylist() == [None]
     assert evaluate(call("pi"), _batch([1])).to_pylist() == [np.pi]
@@ -179,14 +179,14 @@ def test_python_functions() -> None:
         evaluate(Call(INT, "python", (A,), "nowhere:f"), _batch([1]))
 
 
-def test_expressions_travel_without_what_was_compiled() -> None:
+def test_pickled_expressions_leave_compiled_programs_behind() -> None:
     expr = call("gt", A, _int(1))
     evaluate(expr, _batch([1]))
     again = pickle.loads(pickle.dumps(expr))
     assert evaluate(again, _batch([1, 2])).to_pylist() == [False, True]
 
 
-def test_errors_travel() -> None:
+def test_errors_can_be_pickled() -> None:
     with pytest.raises(EvaluationError) as caught:
         evaluate(_inverse(A), _batch([0]))
     again = pickle.loads(pickle.dumps(caught.value))

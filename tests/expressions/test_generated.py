@@ -86,7 +86,7 @@ def _literal(kind: str) -> st.SearchStrategy[str]:
     }[kind]
 
 
-# For each kind, how to make it of others: {kind} stands for an expression of that kind.
+# For each kind, templates that build it: {kind} stands for an expression of that kind.
 FORMS = {
     "boolean": [
         "({int} = {int})", "({int} < {decimal})", "({double} >= {double})", "({double} < {int})",
@@ -153,7 +153,7 @@ FORMS = {
 
 @st.composite
 def expressions(draw: st.DrawFn, kind: str, depth: int) -> str:
-    """An expression of a kind, at most so deep."""
+    """An expression of a kind, with a maximal depth."""
     if depth == 0 or draw(st.integers(0, 3)) == 0:
         return draw(_column(kind) if draw(st.integers(0, 3)) else _literal(kind))
     form = draw(st.sampled_from(FORMS[kind]))
@@ -187,7 +187,7 @@ def _exact(value: Any, type_: pa.DataType) -> Any:
 
 
 def _spark_values(spark: Any, rows: pa.RecordBatch, texts: list[str]) -> list[list[str] | str]:
-    """Values or the condition of the error, by halving where something fails."""
+    """The values, or the condition of the error; failing expressions are found by bisection."""
     try:
         return [shown(column) for column in spark_columns(spark, rows, texts)]
     except Exception as error:
@@ -222,7 +222,7 @@ def _compare(spark: Any, zone: str, values: list[tuple[Any, ...]], texts: list[s
             assert same, f"{text}\n  headgate {ours}\n  spark    {wanted}"
 
 
-# Shrinking would ask Spark again and again; the message names the expression already.
+# Each step of shrinking would ask Spark again, and the message names the expression already.
 _PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
 _QUIET = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 
@@ -239,7 +239,7 @@ def test_generated_expressions(spark: Any, values: list[tuple[Any, ...]], texts:
     values=st.lists(_row, min_size=1, max_size=12), texts=st.lists(expressions("boolean", 3), min_size=1, max_size=4)
 )
 def test_selections_in_any_cut(values: list[tuple[Any, ...]], texts: list[str]) -> None:
-    """Selecting at once, one after the other, and row by row keeps the same rows."""
+    """Selecting by all predicates at once, one after the other, and row by row keeps the same rows."""
     catalog = Catalog()
     catalog.execute(f"CREATE STREAM t ({COLUMNS}) USING rate;")
     rows = _rows(values, catalog)

@@ -1,4 +1,4 @@
-"""Tables of expression cases: what Headgate computes and what Spark computes, both against what is written."""
+"""Tables of expression cases: Headgate and Spark must both give the recorded values."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _native(table: Table, case: Case, catalog: Any, rows: Any) -> str | None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-def test_headgate_gives_what_is_written(path: Path) -> None:
+def test_headgate_gives_the_recorded_values(path: Path) -> None:
     table = load(path)
     catalog, rows = table.catalog, table.batch()
     problems = [p for case in table.cases if (p := _native(table, case, catalog, rows))]
@@ -56,7 +56,7 @@ def test_headgate_gives_what_is_written(path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("path", [pytest.param(file, id=file.stem, marks=MARKS[file]) for file in FILES])
-def test_spark_gives_what_is_written(path: Path, spark: Any) -> None:
+def test_spark_gives_the_recorded_values(path: Path, spark: Any) -> None:
     table = load(path)
     sound = [c for c in table.cases if c.error is None]
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -27,7 +27,7 @@ class Frame(Protocol):
     """What an expression is computed on: rows, and the values already computed on all of them."""
 
     @property
-    def rows(self) -> Any: ...
+    def rows(self) -> Rows: ...
 
     @property
     def computed(self) -> dict[Expr, Value]: ...
@@ -38,9 +38,8 @@ Run = Callable[[Frame], Value]
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """An expression ready to run; `expr` has its constants computed, `fallible` says whether it may raise."""
+    """An expression ready to run; `fallible` says whether it may raise, constants having been computed."""
 
-    expr: Expr
     run: Run
     fallible: bool
 
@@ -48,7 +47,7 @@ class Compiled:
 def compiled(expr: Expr) -> Compiled:
     """Compiles an expression; ValueError for a function without a kernel."""
     folded = fold(expr)
-    return Compiled(folded, _program(folded), fallible(folded))
+    return Compiled(_program(folded), fallible(folded))
 
 
 def _program(expr: Expr) -> Run:

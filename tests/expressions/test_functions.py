@@ -137,7 +137,7 @@ def test_types_of_operators_and_casts_are_sparks(spark: Any) -> None:
     typed = _typed()
     taken = [text for text, type_ in typed.items() if type_ is not None]
     theirs = rows.selectExpr(*taken).schema
-    # Spark has intervals of several units where Arrow has one.
+    # Spark has several interval types, Arrow has one.
     wrong = [
         f"{text}: Spark {field.dataType.simpleString()}, Headgate {typed[text]}"
         for text, field in zip(taken, theirs, strict=True)
