@@ -28,7 +28,7 @@ from headgate.graph.operators import (
     concat,
     source_of,
 )
-from headgate.graph.operators.operator import ALL, LEFT, OUTPUT, RIGHT, TABLE, Scope
+from headgate.graph.operators.operator import ALL, LEFT, OUTPUT, RIGHT, TABLE, ColumnScope
 from headgate.graph.types import BIGINT, BOOLEAN, INT, STRING, TIMESTAMP, WINDOW, Field, Schema
 from headgate.operators.registry import maker_of
 
@@ -99,7 +99,7 @@ def test_every_operator_is_complete(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_expression_is_found_and_replaced(kind: str) -> None:
-    def moved(scope: Scope, expr: Expr) -> Expr:
+    def moved(scope: ColumnScope, expr: Expr) -> Expr:
         return expr.rewrite(lambda e: Column(e.type, e.index + 100) if isinstance(e, Column) else None)
 
     node = EXAMPLES[kind]

@@ -1,4 +1,4 @@
-"""Where the boxes of a graph go: layers from left to right, few crossings, no box on another.
+"""Where the boxes of a graph go: layers from left to right, few crossings, no overlapping boxes.
 
 After Sugiyama, Tagawa and Toda (1981): layer by longest path, bends where an edge passes a layer, order within a
 layer by the mean place of the neighbours, then heights by the same mean with gaps kept.
@@ -34,7 +34,7 @@ class Box:
 @dataclass(frozen=True)
 class Layout:
     """Boxes by node, and for each edge the points it passes between its two boxes: the first is the end of the layer
-    that it starts from, so that it bows beside the boxes and not over them.
+    that it starts from, so that it bends beside the boxes, not over them.
     """
 
     boxes: Mapping[Hashable, Box]

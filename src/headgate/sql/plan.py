@@ -13,12 +13,12 @@ from dataclasses import replace
 from headgate.expressions.normalize import conjunction, normalize
 from headgate.graph.expressions import Column, Expr, Foreign
 from headgate.graph.operators import Operator, Project, Select, Source, Split, Union, source_of
-from headgate.graph.operators.operator import ALL, TABLE, Scope, all_columns
+from headgate.graph.operators.operator import ALL, TABLE, ColumnScope, all_columns
 from headgate.graph.types import Field, Schema
 from headgate.sql.errors import Script
 from headgate.sql.foreign import Catalyst
 from headgate.sql.pushdown import Pushdown, substituted
-from headgate.sql.relation import Named, Relation
+from headgate.sql.relation import OtherQuery, Relation
 
 Exprs = tuple[Expr, ...]
 
@@ -59,7 +59,7 @@ def narrowed(node: Operator, wanted: Exprs) -> tuple[Operator, Exprs]:
     match node:
         case Source():
             return node, tuple(_at_source(e) for e in wanted)
-        case Named():
+        case OtherQuery():
             return node.plan, _normalized(wanted)
         case Project():
             return narrowed(node.input, tuple(substituted(e, node.exprs) for e in wanted))
@@ -112,7 +112,7 @@ def _copied(node: Operator, wanted: Exprs) -> tuple[Operator, Exprs]:
         start = stop
     layout += [Column(f.type, start + i) for i, f in enumerate(node.beside)]
 
-    def change(scope: Scope, expr: Expr) -> Expr:
+    def change(scope: ColumnScope, expr: Expr) -> Expr:
         if scope == TABLE:
             return normalize(expr)
         return _over((expr,), layout if isinstance(scope, str) else atoms[scope])[0]

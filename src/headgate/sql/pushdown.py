@@ -1,4 +1,4 @@
-"""Pushes conditions down to where rows enter, and turns pairs and ranks into joins, lookups and top-n.
+"""Pushes conditions down to where rows enter, and turns undivided joins and ranks into joins, lookups and top-n.
 
 Only conditions that cannot raise pass a join or an aggregate: below it they would see rows which it may remove.
 """
@@ -16,7 +16,7 @@ from headgate.graph.operators import Aggregate, Join, JoinKind, Lookup, Operator
 from headgate.graph.types import BOOLEAN
 from headgate.sql.bounds import Conditions, divide
 from headgate.sql.errors import Script, SqlError
-from headgate.sql.relation import Pair, Ranked, Static, static_table
+from headgate.sql.relation import Ranked, StaticTable, UndividedJoin, static_table
 from headgate.sql.times import times
 
 _MIRRORED_JOIN: dict[JoinKind, JoinKind] = {"inner": "inner", "right": "left", "left": "right", "full": "full"}
@@ -43,7 +43,7 @@ class Pushdown:
         """The node with predicates over its output applied as far down as they may go."""
         if isinstance(node, Select):
             return self.push(node.input, (*node.predicates, *predicates))
-        if isinstance(node, Pair):
+        if isinstance(node, UndividedJoin):
             return self._pair(node, predicates)
         if isinstance(node, Ranked):
             return self._ranked(node, predicates)
@@ -87,7 +87,7 @@ class Pushdown:
 
     # -- joins
 
-    def _pair(self, node: Pair, predicates: tuple[Expr, ...]) -> Operator:
+    def _pair(self, node: UndividedJoin, predicates: tuple[Expr, ...]) -> Operator:
         tables = [_table(side) for side in node.inputs]
         for side, table in zip(node.inputs, tables, strict=True):
             if table is None and _holds_table(side):
@@ -101,7 +101,7 @@ class Pushdown:
             return self._mirrored(node, predicates)
         return self._join(node, predicates)
 
-    def _join(self, node: Pair, predicates: tuple[Expr, ...]) -> Operator:
+    def _join(self, node: UndividedJoin, predicates: tuple[Expr, ...]) -> Operator:
         width = len(node.left.schema)
         above: tuple[Expr, ...] = predicates
         terms = node.on
@@ -127,7 +127,7 @@ class Pushdown:
         )
 
     def _sides(
-        self, node: Pair, found: Conditions, predicates: tuple[Expr, ...]
+        self, node: UndividedJoin, found: Conditions, predicates: tuple[Expr, ...]
     ) -> tuple[tuple[Expr, ...], tuple[Expr, ...], list[Expr], tuple[Expr, ...]]:
         """What goes to the left, to the right, stays in the join, and stays above it."""
         width = len(node.left.schema)
@@ -152,7 +152,7 @@ class Pushdown:
                 above.append(p)
         return tuple(left), tuple(right), rest, tuple(above)
 
-    def _unbounded(self, node: Pair) -> str:
+    def _unbounded(self, node: UndividedJoin) -> str:
         if not times(node.left) or not times(node.right):
             which = "left" if not times(node.left) else "right"
             return (
@@ -164,8 +164,8 @@ class Pushdown:
             "b.ts BETWEEN a.ts AND a.ts + INTERVAL 10 SECONDS, or join on equal windows"
         )
 
-    def _lookup(self, node: Pair, predicates: tuple[Expr, ...]) -> Operator:
-        table, own = cast(tuple[Static, tuple[Expr, ...]], _table(node.right))
+    def _lookup(self, node: UndividedJoin, predicates: tuple[Expr, ...]) -> Operator:
+        table, own = cast(tuple[StaticTable, tuple[Expr, ...]], _table(node.right))
         if node.how in ("right", "full"):
             message = (
                 f"a {node.how} join would need all rows of table {table.table.name} without a match, which are never "
@@ -197,13 +197,13 @@ class Pushdown:
         )
         return selected(lookup, above)
 
-    def _mirrored(self, node: Pair, predicates: tuple[Expr, ...]) -> Operator:
+    def _mirrored(self, node: UndividedJoin, predicates: tuple[Expr, ...]) -> Operator:
         """The table stands left: exchange the sides, and put the columns back in order."""
         if node.how in ("semi", "anti"):
             raise self._error(f"a {node.how} join keeps the left side, and that is a static table", node)
         how = _MIRRORED_JOIN[node.how]
         if how in ("right", "full"):
-            name = cast(tuple[Static, object], _table(node.left))[0].table.name
+            name = cast(tuple[StaticTable, object], _table(node.left))[0].table.name
             message = (
                 f"this join would need all rows of table {name} without a match, which are never known while the "
                 "stream goes on; keep the stream's side with RIGHT JOIN"
@@ -212,16 +212,16 @@ class Pushdown:
         left, right = len(node.left.schema), len(node.right.schema)
         there = {i: i + right for i in range(left)} | {left + i: i for i in range(right)}
         schema = replace(node.schema, fields=node.schema.fields[left:] + node.schema.fields[:left])
-        exchanged = Pair(schema, node.right, node.left, how, tuple(e.moved(there) for e in node.on), node.at)
+        exchanged = UndividedJoin(schema, node.right, node.left, how, tuple(e.moved(there) for e in node.on), node.at)
         looked = self._lookup(exchanged, tuple(p.moved(there) for p in predicates))
         back = tuple(Column(node.schema[i].type, there[i]) for i in range(left + right))
         return Project(node.schema, looked, back)
 
-    def _error(self, message: str, node: Pair) -> SqlError:
+    def _error(self, message: str, node: UndividedJoin) -> SqlError:
         return self.script.error(message, node.at)
 
 
-def _table(node: Operator) -> tuple[Static, tuple[Expr, ...]] | None:
+def _table(node: Operator) -> tuple[StaticTable, tuple[Expr, ...]] | None:
     """A static table and the conditions that were put on it, or None."""
     table = static_table(node)
     if table is None:
@@ -237,7 +237,7 @@ def _holds_table(node: Operator) -> bool:
     """Whether a side is a static table with more than conditions on it."""
     while isinstance(node, (Select, Project)):
         node = node.input
-    return isinstance(node, Static)
+    return isinstance(node, StaticTable)
 
 
 def _below(node: Operator, predicate: Expr) -> Expr | None:

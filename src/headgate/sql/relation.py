@@ -64,7 +64,7 @@ def reading(base: Operator) -> Relation:
 
 
 @dataclass(frozen=True, eq=False)
-class Static(Operator):
+class StaticTable(Operator):
     """A static table: only a join can read it."""
 
     table: Table
@@ -78,7 +78,7 @@ class Static(Operator):
 
 
 @dataclass(frozen=True, eq=False)
-class Named(Operator):
+class OtherQuery(Operator):
     """The results of another query. Its plan is kept whole, so that its state is shared and not built twice."""
 
     plan: Operator
@@ -95,7 +95,7 @@ class Named(Operator):
 
 
 @dataclass(frozen=True, eq=False)
-class Pair(Binary):
+class UndividedJoin(Binary):
     """A join whose conditions are not yet divided into keys, bounds and the rest. `at` is where it stands."""
 
     on: tuple[Expr, ...] = field(metadata=over(ALL))
@@ -136,8 +136,8 @@ class Ranked(Unary):
         return f"{self.ranking} of {partition} order {', '.join(o.text for o in self.order)}"
 
 
-def static_table(node: Operator) -> Static | None:
+def static_table(node: Operator) -> StaticTable | None:
     """The static table that a relation is, perhaps with conditions on it; None if it is something else."""
     while isinstance(node, Select):
         node = node.input
-    return node if isinstance(node, Static) else None
+    return node if isinstance(node, StaticTable) else None

@@ -15,7 +15,7 @@ from headgate.sql.dialect import start
 from headgate.sql.errors import Script, SqlError, closest
 from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.foreign import Catalyst
-from headgate.sql.relation import Named, NamedColumn, Pair, Relation, Static, reading
+from headgate.sql.relation import NamedColumn, OtherQuery, Relation, StaticTable, UndividedJoin, reading
 from headgate.sql.scope import Scope
 from headgate.sql.windows import check_scalar
 
@@ -133,7 +133,7 @@ class SourceBinder:
             return reading(stream_source(context.streams[name]))
         if name in context.tables:
             table = context.tables[name]
-            return reading(Static(table.schema, table))
+            return reading(StaticTable(table.schema, table))
         if name in context.branches:
             return self._branch(name)
         if name in context.queries:
@@ -154,7 +154,7 @@ class SourceBinder:
                 "group by a window there, or repeat its SELECT here"
             )
             raise self.error(message, at)
-        base = inlined(query.plan) or Named(query.schema, query.plan)
+        base = inlined(query.plan) or OtherQuery(query.schema, query.plan)
         columns = tuple(NamedColumn(f.name, Column(f.type, i)) for i, f in enumerate(query.schema.fields))
         return Relation(base, columns)
 
@@ -192,7 +192,7 @@ class SourceBinder:
         width = len(left.base.schema)
         moved = tuple(replace(c, expr=c.expr.shifted(width)) for c in right.columns)
         schema = concat(left.base.schema, right.base.schema)
-        both = Relation(Pair(schema, left.base, right.base, "inner", (), start(node)), (*left.columns, *moved))
+        both = Relation(UndividedJoin(schema, left.base, right.base, "inner", (), start(node)), (*left.columns, *moved))
         columns = both.columns
         on: tuple[Expr, ...] = ()
         if node.args.get("using"):
@@ -204,9 +204,9 @@ class SourceBinder:
             for condition in on:
                 check_scalar(binder, condition, node.args["on"])
         if how in ("semi", "anti"):
-            base = Pair(left.base.schema, left.base, right.base, how, on, start(node))
+            base = UndividedJoin(left.base.schema, left.base, right.base, how, on, start(node))
             return Relation(base, left.columns)
-        return Relation(Pair(schema, left.base, right.base, how, on, start(node)), columns)
+        return Relation(UndividedJoin(schema, left.base, right.base, how, on, start(node)), columns)
 
     def _using(
         self, left: Relation, moved: tuple[NamedColumn, ...], how: JoinKind, node: exp.Join

@@ -17,7 +17,7 @@ from headgate.graph.expressions import Column, Expr
 from headgate.graph.structural import Structural
 from headgate.graph.types import Field, Schema
 
-Scope = int | str
+ColumnScope = int | str
 """The columns that an expression of an operator is over: those of an input, by its number, or one of these."""
 LEFT, RIGHT = 0, 1
 ALL = "all inputs"
@@ -29,7 +29,7 @@ Write = Callable[[Expr, Sequence[str]], str]
 """Writes an expression over columns of these names for people."""
 
 
-def over(scope: Scope) -> dict[str, Scope]:
+def over(scope: ColumnScope) -> dict[str, ColumnScope]:
     """The metadata of a field that holds expressions over other columns than those of the first input."""
     return {"over": scope}
 
@@ -74,18 +74,18 @@ class Operator(Structural):
         return self
 
     @cached_property
-    def expressions(self) -> tuple[tuple[Scope, Expr], ...]:
+    def expressions(self) -> tuple[tuple[ColumnScope, Expr], ...]:
         """Its expressions, each with the columns that it is over."""
-        found: list[tuple[Scope, Expr]] = []
+        found: list[tuple[ColumnScope, Expr]] = []
 
-        def note(scope: Scope, expr: Expr) -> Expr:
+        def note(scope: ColumnScope, expr: Expr) -> Expr:
             found.append((scope, expr))
             return expr
 
         self.with_expressions(note)
         return tuple(found)
 
-    def with_expressions(self, change: Callable[[Scope, Expr], Expr]) -> Self:
+    def with_expressions(self, change: Callable[[ColumnScope, Expr], Expr]) -> Self:
         """The same operator with each expression replaced."""
         changed: Self = _changed(self, LEFT, change)
         return changed
@@ -234,7 +234,7 @@ def concat(*schemas: Schema) -> Schema:
     return Schema(tuple(f for schema in schemas for f in schema.fields))
 
 
-def _changed(value: Any, scope: Scope, change: Callable[[Scope, Expr], Expr]) -> Any:
+def _changed(value: Any, scope: ColumnScope, change: Callable[[ColumnScope, Expr], Expr]) -> Any:
     """A value with each expression in it replaced; the value itself if none is different."""
     if isinstance(value, Expr):
         return change(scope, value)
