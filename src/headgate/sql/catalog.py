@@ -27,6 +27,9 @@ from headgate.sql.selects import SelectBinder
 from headgate.sql.sources import SourceBinder
 from headgate.sql.windows import check_scalar
 
+# Sinks that take columns by position, so that two of them may have one name.
+_BY_POSITION = frozenset(("callback", "console", "memory", "noop"))
+
 
 @dataclass(frozen=True)
 class Result:
@@ -176,23 +179,29 @@ class Catalog:
         binder = SelectBinder(self._context, script)
         relation = binder.query(select)
         binder.check_stream(relation, select)
-        self._check_columns(relation, select, script)
+        self._check_columns(relation, select, sinks, script)
         made = plan(relation, script)
         schema = Schema(tuple(Field(c.name, c.expr.type) for c in relation.columns))
         mode: OneOf["append", "update"] = "append" if relation.identity is None else "update"
         declare.check_sinks(clauses, sinks, schema, mode == "update", self._connectors, script)
         return Query(name, made, schema, cls, sinks, spec, mode, sql)
 
-    def _check_columns(self, relation: Relation, select: exp.Expr, script: Script) -> None:
+    def _check_columns(self, relation: Relation, select: exp.Expr, sinks: tuple[Sink, ...], script: Script) -> None:
+        """Refuses two columns of one name. Only columns without a name of their own may share the one Spark gives them,
+        where no sink stores columns by name."""
+        listed = _first_select(select).expressions
+        star = any(e.find(exp.Star) for e in listed if isinstance(e, (exp.Star, exp.Column, exp.Dot)))
+        own = {e.alias_or_name.lower() for e in listed if isinstance(e, (exp.Alias, exp.Column, exp.Dot))}
+        by_name = [sink.format for sink in sinks if sink.format.lower() not in _BY_POSITION]
         seen: set[str] = set()
         for column in relation.columns:
-            if column.name.lower() in seen:
+            name = column.name.lower()
+            if name in seen and (star or name in own or by_name or relation.identity is not None):
                 hint = "give one another name with AS"
-                if any(isinstance(e, exp.Star) for e in select.expressions):
+                if star:
                     hint = f"name the columns instead of *, or join USING ({column.name})"
-                message = f"two columns are called {column.name}; {hint}"
-                raise script.error(message, _place(select, column.name))
-            seen.add(column.name.lower())
+                raise script.error(f"two columns are called {column.name}; {hint}", _place(select, column.name))
+            seen.add(name)
 
     def _split(self, statement: st.CreateSplit, script: Script) -> Result:
         context = self._context
@@ -279,10 +288,15 @@ def _visible(relation: Relation) -> Operator:
     return relation.projected().base
 
 
+def _first_select(select: exp.Expr) -> exp.Expr:
+    """The SELECT that names the columns: the first of a UNION."""
+    while isinstance(select, (exp.Subquery, exp.SetOperation)):
+        select = select.this
+    return select
+
+
 def _place(select: exp.Expr, name: str) -> int:
     """Where a column of that name stands last in a SELECT list."""
-    first = select
-    while isinstance(first, (exp.Subquery, exp.SetOperation)):
-        first = first.this
+    first = _first_select(select)
     places = [e for e in first.expressions if e.alias_or_name.lower() == name.lower()]
     return start(places[-1] if places else first)

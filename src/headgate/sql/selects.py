@@ -237,7 +237,7 @@ class _SelectBlock:
                 raise binder.error("give one name to one column", node)
             else:
                 bound = binder.bind(node)
-                items.append((title(node), bound, node))
+                items.append((title(node, binder), bound, node))
         binder.ranking = None
         return items
 
