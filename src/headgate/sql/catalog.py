@@ -21,7 +21,7 @@ from headgate.sql.dialect import parse, parse_select, start
 from headgate.sql.errors import Script, closest
 from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.plan import plan, split_plan
-from headgate.sql.relation import Relation, StaticTable
+from headgate.sql.relation import Relation, StaticRows
 from headgate.sql.scope import Scope
 from headgate.sql.selects import SelectBinder
 from headgate.sql.sources import SourceBinder
@@ -207,7 +207,7 @@ class Catalog:
         context = self._context
         name = statement.input
         relation = SourceBinder(context, script, SelectBinder(context, script).query, {}).named(name.text, name.at)
-        if isinstance(relation.base, StaticTable):
+        if isinstance(relation.base, StaticRows):
             raise script.error(f"{name.text} is a static table; only a stream is split", name.at)
         relation = relation.called(name.text)
         binder = ExpressionBinder(context, script, Scope(relation))

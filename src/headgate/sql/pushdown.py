@@ -16,7 +16,7 @@ from headgate.graph.operators import Aggregate, Join, JoinKind, Lookup, Operator
 from headgate.graph.types import BOOLEAN
 from headgate.sql.bounds import Conditions, divide
 from headgate.sql.errors import Script, SqlError
-from headgate.sql.relation import Ranked, StaticTable, UndividedJoin, static_table
+from headgate.sql.relation import Ranked, StaticRows, UndividedJoin, static_table
 from headgate.sql.times import times
 
 _MIRRORED_JOIN: dict[JoinKind, JoinKind] = {"inner": "inner", "right": "left", "left": "right", "full": "full"}
@@ -165,7 +165,7 @@ class Pushdown:
         )
 
     def _lookup(self, node: UndividedJoin, predicates: tuple[Expr, ...]) -> Operator:
-        table, own = cast(tuple[StaticTable, tuple[Expr, ...]], _table(node.right))
+        table, own = cast(tuple[StaticRows, tuple[Expr, ...]], _table(node.right))
         if node.how in ("right", "full"):
             message = (
                 f"a {node.how} join would need all rows of table {table.table.name} without a match, which are never "
@@ -203,7 +203,7 @@ class Pushdown:
             raise self._error(f"a {node.how} join keeps the left side, and that is a static table", node)
         how = _MIRRORED_JOIN[node.how]
         if how in ("right", "full"):
-            name = cast(tuple[StaticTable, object], _table(node.left))[0].table.name
+            name = cast(tuple[StaticRows, object], _table(node.left))[0].table.name
             message = (
                 f"this join would need all rows of table {name} without a match, which are never known while the "
                 "stream goes on; keep the stream's side with RIGHT JOIN"
@@ -221,7 +221,7 @@ class Pushdown:
         return self.script.error(message, node.at)
 
 
-def _table(node: Operator) -> tuple[StaticTable, tuple[Expr, ...]] | None:
+def _table(node: Operator) -> tuple[StaticRows, tuple[Expr, ...]] | None:
     """A static table and the conditions that were put on it, or None."""
     table = static_table(node)
     if table is None:
@@ -237,7 +237,7 @@ def _holds_table(node: Operator) -> bool:
     """Whether a side is a static table with more than conditions on it."""
     while isinstance(node, (Select, Project)):
         node = node.input
-    return isinstance(node, StaticTable)
+    return isinstance(node, StaticRows)
 
 
 def _below(node: Operator, predicate: Expr) -> Expr | None:

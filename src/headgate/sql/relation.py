@@ -64,7 +64,7 @@ def reading(base: Operator) -> Relation:
 
 
 @dataclass(frozen=True, eq=False)
-class StaticTable(Operator):
+class StaticRows(Operator):
     """A static table: only a join can read it."""
 
     table: Table
@@ -136,8 +136,8 @@ class Ranked(Unary):
         return f"{self.ranking} of {partition} order {', '.join(o.text for o in self.order)}"
 
 
-def static_table(node: Operator) -> StaticTable | None:
+def static_table(node: Operator) -> StaticRows | None:
     """The static table that a relation is, perhaps with conditions on it; None if it is something else."""
     while isinstance(node, Select):
         node = node.input
-    return node if isinstance(node, StaticTable) else None
+    return node if isinstance(node, StaticRows) else None

@@ -15,7 +15,7 @@ from headgate.sql.dialect import start
 from headgate.sql.errors import Script, SqlError, closest
 from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.foreign import Catalyst
-from headgate.sql.relation import NamedColumn, OtherQuery, Relation, StaticTable, UndividedJoin, reading
+from headgate.sql.relation import NamedColumn, OtherQuery, Relation, StaticRows, UndividedJoin, reading
 from headgate.sql.scope import Scope
 from headgate.sql.windows import check_scalar
 
@@ -133,7 +133,7 @@ class SourceBinder:
             return reading(stream_source(context.streams[name]))
         if name in context.tables:
             table = context.tables[name]
-            return reading(StaticTable(table.schema, table))
+            return reading(StaticRows(table.schema, table))
         if name in context.branches:
             return self._branch(name)
         if name in context.queries:
