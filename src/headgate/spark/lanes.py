@@ -281,8 +281,10 @@ def _noted(checkpoint: Checkpoint) -> dict[str, list[str]]:
 def _transient(error: Exception) -> bool:
     """Whether the same epoch may succeed when it is repeated: a worker or an executor was lost."""
     text = str(error)
-    signs = ("Python worker exited unexpectedly", "ExecutorLost", "Connection reset", "Broken pipe", "EOFException")
-    return any(sign in text for sign in signs) and "CheckpointError" not in text
+    lost = ("Python worker exited unexpectedly", "ExecutorLost", "Connection reset", "Broken pipe", "EOFException")
+    # On a busy machine a Python worker may start too late to connect.
+    late = ("CANNOT_OPEN_SOCKET", "Accept timed out")
+    return any(sign in text for sign in (*lost, *late)) and "CheckpointError" not in text
 
 
 def _cause(error: Exception, checkpoint: str) -> Exception:
