@@ -192,9 +192,9 @@ def test_spark_reads_every_compression(spark: Any, tmp_path: Path, name: str) ->
     for value in compression.choices:
         options = clause({"path": str(tmp_path / value), "compression": value})
         _opened(spark, name, options, columns="v STRING").publish(Results("q", 0, _table().select(["v"])))
-        schema = "value STRING" if name == "text" else "v STRING"
-        found = _reader(spark, name).schema(schema).load(f"{tmp_path}/{value}")
-        assert _multiset(found.collect()) == _multiset([(v,) for _, v in ROWS]), value
+    schema = "value STRING" if name == "text" else "v STRING"
+    found = _reader(spark, name).schema(schema).load([f"{tmp_path}/{value}" for value in compression.choices])
+    assert _multiset(found.collect()) == _multiset([(v,) for _, v in ROWS] * len(compression.choices))
 
 
 TYPED = pa.table(

@@ -29,6 +29,9 @@ _INTRODUCTION = """# Sources, tables and sinks
 Names of options and formats are case-insensitive. An option that is not listed is refused when a script is checked,
 with its position and, where it helps, the reason. Any other format of Spark's may be named as well; Spark then checks
 its options.
+
+A new source or sink is one module in `src/headgate/connectors` with one class, which declares its name, options and
+guarantee, and reads or writes; the checker, this page and the tests find it there.
 """
 _GUARANTEES = """A sink that *replaces rows* accepts queries without a window, whose later results replace earlier ones.
 After a crash the results of the last epochs are published again; a sink with *exactly once* then still holds them once.
