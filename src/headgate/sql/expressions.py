@@ -75,7 +75,7 @@ _REFUSED = {
     **dict.fromkeys(("monotonically_increasing_id", "spark_partition_id", "input_file_name"), _PLACE),
 }
 
-# Names of operators in the catalogue that are no functions in SQL.
+# Canonical names of operators, which SQL cannot call as functions.
 _INTERNAL = frozenset(
     (
         *("add", "subtract", "multiply", "divide", "eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"),
