@@ -22,6 +22,7 @@ BINARY = pa.binary()
 DATE = pa.date32()
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
+TIME = pa.time64("us")
 INTERVAL = pa.duration("us")
 NULL = pa.null()
 WINDOW = pa.struct([pa.field("start", TIMESTAMP), pa.field("end", TIMESTAMP)])
@@ -40,6 +41,7 @@ _NAMES: dict[pa.DataType, str] = {
     DATE: "DATE",
     TIMESTAMP: "TIMESTAMP",
     TIMESTAMP_NTZ: "TIMESTAMP_NTZ",
+    TIME: "TIME",
     INTERVAL: "INTERVAL DAY TO SECOND",
     NULL: "VOID",
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import cached_property
 
@@ -132,6 +132,8 @@ def _literal(literal: Literal) -> str:
     if isinstance(value, datetime):
         kind = "TIMESTAMP_NTZ" if type_ == t.TIMESTAMP_NTZ else "TIMESTAMP"
         return f"{kind} '{value.isoformat(sep=' ')}'"
+    if isinstance(value, time):
+        return f"TIME '{value.isoformat()}'"
     if isinstance(value, date):
         return f"DATE '{value.isoformat()}'"
     if isinstance(value, Decimal):

@@ -188,6 +188,8 @@ def _cast(binder: ExpressionBinder, node: exp.Cast) -> Expr:
     number = written_number(binder.script, node)
     if number is not None:
         return literals.number(number, binder.script, start(node))
+    if literals.is_time_literal(binder.script, start(node)) and isinstance(node.this, exp.Literal):
+        return literals.time_of_day(node.this.name, binder.script, start(node))
     return _cast_to(binder, "cast", node)
 
 

@@ -1,10 +1,11 @@
-"""Constants in SQL text as literals of the graph: numbers, text and bytes; intervals are in `intervals`."""
+"""Constants in SQL text as literals of the graph: numbers, times of day and bytes; intervals are in `intervals`."""
 
 from __future__ import annotations
 
 import math
 import re
 import string
+from datetime import time
 from decimal import Decimal
 
 import pyarrow as pa
@@ -15,6 +16,8 @@ from headgate.sql.errors import Script
 
 _NUMBER = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))(e[+-]?\d+)?(BD|[YSLFD])?", re.IGNORECASE)
 _INTEGERS = {"Y": t.TINYINT, "S": t.SMALLINT, "L": t.BIGINT}
+_TIME_LITERAL = re.compile(r"TIME\s*['\"]", re.IGNORECASE)
+_CLOCK = re.compile(r"\s*(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,6}))?)?\s*")
 _NAMES = tuple("_" + string.ascii_letters + string.digits)
 
 
@@ -86,3 +89,24 @@ def binary(text: str, script: Script, at: int) -> Literal:
         return Literal(t.BINARY, bytes.fromhex(text if len(text) % 2 == 0 else "0" + text))
     except ValueError:
         raise script.error(f"X'{text}' is not hexadecimal", at) from None
+
+
+def is_time_literal(script: Script, at: int) -> bool:
+    """Whether TIME '12:00:00' stands at a place of the text."""
+    return _TIME_LITERAL.match(script.text, at) is not None
+
+
+def time_of_day(text: str, script: Script, at: int) -> Literal:
+    """TIME '12:30:00.5', to the microsecond.
+
+    >>> time_of_day("12:30", Script("", ""), 0).value
+    datetime.time(12, 30)
+    """
+    match = _CLOCK.fullmatch(text)
+    try:
+        if match is not None:
+            fraction = int(((match[4] or "") + "000000")[:6])
+            return Literal(t.TIME, time(int(match[1]), int(match[2]), int(match[3] or 0), fraction))
+    except ValueError:
+        pass
+    raise script.error(f"'{text}' is not a TIME; write for example '12:30:00.5'", at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -143,6 +144,8 @@ class _Titles:
                 return None
             if bound.type == t.INTERVAL:
                 return interval_text(bound.value)
+            if bound.type == t.TIME:
+                return _time(bound.value)
             if bound.type == t.BINARY:
                 return f"X'{bound.value.hex().upper()}'"
             if bound.value is None or bound.type == t.BOOLEAN:
@@ -244,6 +247,11 @@ class _Titles:
         base = self._binder.bind(node.this)
         member = str(base.type).startswith("struct")
         return f"{self.text(node.this)}.{index.name}" if member else f"{self.text(node.this)}[{self.text(index)}]"
+
+
+def _time(value: time) -> str:
+    text = value.isoformat()
+    return f"TIME '{text.rstrip('0') if '.' in text else text}'"
 
 
 def _months(size: int) -> str:

@@ -33,6 +33,7 @@ from headgate.graph.types import (
     NULL,
     SMALLINT,
     STRING,
+    TIME,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     TINYINT,
@@ -64,12 +65,12 @@ Cast = Callable[[pa.Array], tuple[pa.Array, pa.BooleanArray | None]]
 
 
 def native_cast(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a kernel casts them; Catalyst casts intervals, nested values to text, and BINARY to anything but text."""
+    """Whether a kernel casts them; Catalyst casts intervals, TIME, nested values to text, BINARY to all but text."""
     if given in (wanted, NULL):
         return True
     if is_nested(given):
         return is_nested(wanted) and _native_inside(given, wanted)
-    if INTERVAL in (given, wanted):
+    if INTERVAL in (given, wanted) or TIME in (given, wanted):
         return False
     if BINARY in (given, wanted):
         return STRING in (given, wanted)
