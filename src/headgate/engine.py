@@ -209,7 +209,7 @@ class Engine:
                 self._lanes.start(once=True)
                 self._lanes.wait()
                 self._raise_failure()
-                self._epochs.backlog(finish=True)
+                self._epochs.run_backlog(finish=True)
         finally:
             self._close()
         self._raise_failure()
@@ -311,10 +311,10 @@ class Engine:
         )
         self._epochs = Epochs(spark, checkpoint, run, self._planned, self._committed, self._budget, warm_up(spark))
         self.resumption = Resumption.of(self._epochs.commit, self.queries)
-        self._lanes = Lanes(SparkStreams(spark), checkpoint, self._frames, self._epochs.lane, self._every)
+        self._lanes = Lanes(SparkStreams(spark), checkpoint, self._frames, self._epochs.run_batch, self._every)
         for query in self.queries.values():
             self._open_sinks(query)
-        self._publisher.again(self.queries)
+        self._publisher.republish(self.queries)
         failed = self._epochs.failed(self.queries.values())
         self._metrics = DriverMetrics({name: str(f) for name, f in failed.items()}, time.monotonic())
         self._changed()
@@ -355,7 +355,7 @@ class Engine:
         for name, query in queries.items():
             if self._plan is not None and name not in before:
                 self._open_sinks(query)
-        packings = self._lanes.carry(dict(self._catalog.streams), list(queries.values()))
+        packings = self._lanes.plan(dict(self._catalog.streams), list(queries.values()))
         self._plan = Plan(
             tuple(queries.values()),
             self._policy,

@@ -78,10 +78,10 @@ def _run(root: Path, handler: CrashingFiles, done: int) -> int:
     )
     for query in queries:
         publisher.open(query)
-    publisher.again({query.name: query for query in queries})
+    publisher.republish({query.name: query for query in queries})
     while done < BATCHES:
         frame = Frame([packed(packing, "s", _batch(done).slice(0, 30)), packed(packing, "s", _batch(done).slice(30))])
-        driver.lane("main", "main@1", done, frame)
+        driver.run_batch("main", "main@1", done, frame)
         # From here on Spark may or may not have recorded the batch as done when a crash happens.
         while epochs:
             epoch = epochs.pop(0)
@@ -89,7 +89,7 @@ def _run(root: Path, handler: CrashingFiles, done: int) -> int:
         checkpoint.clean(keep=1)
         done += 1
     if not driver.commit.complete:
-        driver.backlog(finish=True)
+        driver.run_backlog(finish=True)
         for epoch in epochs:
             publisher.put(epoch.number, epoch.results)
     checkpoint.clean(keep=1)

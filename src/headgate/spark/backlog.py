@@ -46,7 +46,7 @@ class Backlog:
                 return
             try:
                 self._give_way()
-                self._epochs.backlog()
+                self._epochs.run_backlog()
             except EpochsClosed:
                 return
             except Exception as error:
@@ -56,5 +56,5 @@ class Backlog:
     def _give_way(self) -> None:
         """New rows would have to wait until an epoch of the backlog ends."""
         until = time.monotonic() + _GIVE_WAY
-        while self._epochs.waiting and self._lanes.coming and time.monotonic() < until:
+        while self._epochs.waiting and self._lanes.delivering and time.monotonic() < until:
             time.sleep(0.005)

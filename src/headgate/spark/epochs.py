@@ -71,8 +71,8 @@ class Epochs:
         self._lock = threading.Lock()
         self._free = threading.Condition(self._lock)
         # Lanes that have rows take precedence over epochs without new rows.
-        self._asking = 0
-        self._asked = threading.Lock()
+        self._lanes_ready = 0
+        self._ready_lock = threading.Lock()
         self._saved: tuple[Plan, str] | None = None
         self._reported = self._done = 0.0
         self._since_clean = 0
@@ -85,14 +85,14 @@ class Epochs:
         self.commit = newest or Commit(-1)
         self.waiting = 0
 
-    def lane(self, lane: str, packing: str, batch: int, frame: Any) -> None:
+    def run_batch(self, lane: str, packing: str, batch: int, frame: Any) -> None:
         """An epoch for a lane's micro-batch, unless it has been committed already."""
         arrived = time.time()
-        with self._asked:
-            self._asking += 1
+        with self._ready_lock:
+            self._lanes_ready += 1
         with self._lock:
-            with self._asked:
-                self._asking -= 1
+            with self._ready_lock:
+                self._lanes_ready -= 1
             self._free.notify_all()
             done = self.commit.lanes.get(lane, -1)
             if done >= batch:
@@ -110,14 +110,14 @@ class Epochs:
         with self._lock:
             self._closed = True
 
-    def backlog(self, *, finish: bool = False) -> bool:
+    def run_backlog(self, *, finish: bool = False) -> bool:
         """An epoch without new rows: processes the backlog; with `finish`, every stream ends first.
 
         It also runs if the last epochs reported no metrics and no rows have arrived since. False if there was nothing
         to do.
         """
         with self._lock:
-            while self._asking:
+            while self._lanes_ready:
                 self._free.wait()
             if not finish and not self.waiting and not self._metrics_due():
                 return False

@@ -45,7 +45,7 @@ class Lane:
         return self._query is not None and bool(self._query.isActive)
 
     @property
-    def coming(self) -> bool:
+    def delivering(self) -> bool:
         """Whether it has found rows that it is about to deliver, or has just delivered."""
         if not self.active:
             return False

@@ -80,7 +80,7 @@ class Lanes:
         for name, streams in _noted(checkpoint).items():
             self._planned[name] = _PlannedLane(name, streams, {})
 
-    def carry(self, streams: Mapping[str, Stream], queries: Iterable[Query]) -> dict[str, Packing]:
+    def plan(self, streams: Mapping[str, Stream], queries: Iterable[Query]) -> dict[str, Packing]:
         """Plans the lanes for these queries; returns every packing that running lanes may still deliver. Running lanes
         change only in `apply`."""
         with self._lock:
@@ -88,7 +88,7 @@ class Lanes:
             wanted = required_columns(queries)
             self._assign([name for name in wanted if not self._lane_of(name)])
             for planned in self._planned.values():
-                self._plan(planned, {name: wanted.get(name, RequiredColumns()) for name in planned.streams})
+                self._plan_lane(planned, {name: wanted.get(name, RequiredColumns()) for name in planned.streams})
             return {planned.key: planned.packing for planned in self._planned.values() if planned.packing is not None}
 
     def start(self, *, once: bool) -> None:
@@ -110,7 +110,7 @@ class Lanes:
                 planned = self._planned[name]
                 if planned.lane is not None:
                     planned.lane.stop()
-                planned.lane = self._made(planned)
+                planned.lane = self._make(planned)
                 planned.lane.start(once=self._once, every=self._every)
             self._stale.clear()
 
@@ -119,9 +119,9 @@ class Lanes:
         return any(planned.lane is not None and planned.lane.active for planned in self._planned.values())
 
     @property
-    def coming(self) -> bool:
+    def delivering(self) -> bool:
         """Whether some lane is about to deliver rows."""
-        return any(planned.lane is not None and planned.lane.coming for planned in list(self._planned.values()))
+        return any(planned.lane is not None and planned.lane.delivering for planned in list(self._planned.values()))
 
     @property
     def failure(self) -> Exception | None:
@@ -190,7 +190,7 @@ class Lanes:
         noted = {planned.name: planned.streams for planned in self._planned.values()}
         self._checkpoint.write("lanes.json", json.dumps(noted).encode())
 
-    def _plan(self, planned: _PlannedLane, wanted: dict[str, RequiredColumns]) -> None:
+    def _plan_lane(self, planned: _PlannedLane, wanted: dict[str, RequiredColumns]) -> None:
         if planned.packing is not None and all(planned.carried[name].covers(wanted[name]) for name in planned.streams):
             return
         for group in self._groups(planned):
@@ -237,7 +237,7 @@ class Lanes:
             self._rows[key] = SourceRows(frame) if frame is not None else self._sources.open(streams)
         return self._rows[key]
 
-    def _made(self, planned: _PlannedLane) -> Lane:
+    def _make(self, planned: _PlannedLane) -> Lane:
         packing = planned.packing
         assert packing is not None
         frames = []

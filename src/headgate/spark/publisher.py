@@ -57,7 +57,7 @@ class Publisher:
         else:
             self._queue.put((epoch, results))
 
-    def again(self, names: Mapping[str, Query]) -> int:
+    def republish(self, names: Mapping[str, Query]) -> int:
         """Publishes the epochs that were committed but not recorded as published; returns their number."""
         published = self._checkpoint.published()
         left = [commit for commit in self._checkpoint.commits() if commit.epoch > published]
