@@ -1,4 +1,4 @@
-"""Spark's types and Arrow's, each from the other; only what a column of a stream may have."""
+"""Converts between Spark types and Arrow types, for the types that a column of a stream may have."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def to_arrow(type_: Any) -> pa.DataType:
     if isinstance(type_, spark.StructType):
         return pa.struct([pa.field(part.name, to_arrow(part.dataType)) for part in type_.fields])
     raise UnsupportedType(
-        f"{type_.simpleString().upper()} is a type of Spark's that cannot leave the JVM; cast it to STRING or a number"
+        f"{type_.simpleString().upper()} is a Spark type that Arrow cannot carry; cast it to STRING or a number"
     )
 
 

@@ -1,4 +1,4 @@
-"""The catalog: everything that scripts have declared, and the way in for their text."""
+"""The catalog: holds what scripts declare, and executes their text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BY_POSITION = frozenset(("callback", "console", "memory", "noop"))
 
 @dataclass(frozen=True)
 class Result:
-    """What one statement did."""
+    """The effect of one statement."""
 
     done: OneOf["created", "dropped", "set"]
     kind: str
@@ -41,7 +41,7 @@ class Result:
 
 
 class Catalog:
-    """What is declared, by name without regard to case. Used by one thread at a time.
+    """All declarations, by case-insensitive name. Used by one thread at a time.
 
     `type_of` gives the type of a Spark SQL expression over a schema; without it, functions that only Spark knows
     are refused. `connectors` declares the known sources, tables and sinks; without it, formats and options are taken as
@@ -56,7 +56,7 @@ class Catalog:
         self._context.classes[DEFAULT_CLASS.name] = DEFAULT_CLASS
         self._context.time_zone = declare.check_zone(time_zone, Script(time_zone, "time zone"), 0)
 
-    # -- what is there
+    # -- reading
 
     @property
     def streams(self) -> Names[Stream]:
@@ -85,7 +85,7 @@ class Catalog:
     # -- changes
 
     def execute(self, text: str, file: str = "<sql>") -> list[Result]:
-        """Carries out the statements of a script; all of them, or none if one is wrong (SqlError)."""
+        """Executes the statements of a script: all of them, or none if one is wrong (SqlError)."""
         script = Script(text, file)
         before = self._context
         self._context = before.copy()
@@ -110,7 +110,7 @@ class Catalog:
     def query(
         self, name: str, select: str, cls: str | None = None, sinks: Iterable[Sink] = (), spec: Spec | None = None
     ) -> Query:
-        """Adds a query whose SELECT is given by itself. Positions in errors are those in the SELECT."""
+        """Adds a query from its SELECT alone. Positions in errors are positions in the SELECT."""
         script = Script(select, name)
         self._new_name(st.Name(name, 0), "query", script)
         rank = self._class(st.Name(cls, 0), script) if cls is not None else self._default_class
@@ -120,7 +120,7 @@ class Catalog:
         return made
 
     def drop_query(self, name: str) -> None:
-        """Removes a query; KeyError if there is none of that name."""
+        """Removes a query; KeyError if no query has this name."""
         del self._context.queries[name]
 
     # -- statements

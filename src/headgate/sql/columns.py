@@ -1,4 +1,4 @@
-"""Types as they are declared in SQL, as Arrow types."""
+"""Converts types declared in SQL to Arrow types."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SIMPLE: dict[exp.DType, pa.DataType] = {
 
 
 def arrow_type(declared: exp.DataType, script: Script, at: int | None = None) -> pa.DataType:
-    """The Arrow type of a declared type; SqlError if we have none."""
+    """The Arrow type of a declared type; SqlError if it is not supported."""
     at = start(declared) if at is None else at
     kind = declared.this
     inside = declared.expressions

@@ -1,4 +1,4 @@
-"""What binding a query needs to know of everything declared before it."""
+"""The declarations that a query is bound against."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TypeOf = Callable[[str, Schema], pa.DataType]
 
 
 class Names(MutableMapping[str, Value], Generic[Value]):
-    """A mapping by name without regard to case, as Spark has it; remembers how each name was written."""
+    """A mapping with case-insensitive names, as in Spark; iteration gives the names as they were written."""
 
     def __init__(self, items: Mapping[str, Value] | None = None) -> None:
         self._items: dict[str, tuple[str, Value]] = {}
@@ -77,7 +77,7 @@ class Context:
     type_of: TypeOf | None = None
 
     def copy(self) -> Context:
-        """The same declarations, to be changed without changing these."""
+        """A copy that can be changed independently."""
         return Context(
             Names(self.streams),
             Names(self.tables),
@@ -91,10 +91,10 @@ class Context:
 
     @property
     def readable(self) -> list[str]:
-        """What FROM may name."""
+        """The names that FROM accepts."""
         return [*self.streams, *self.tables, *self.queries, *self.branches]
 
     def kind_of(self, name: str) -> str | None:
-        """What a name that FROM may use is taken by, if it is taken."""
+        """The kind of object (stream, table, query, branch) that has this name, or None."""
         kinds = (("stream", self.streams), ("table", self.tables), ("query", self.queries), ("branch", self.branches))
         return next((kind for kind, names in kinds if name in names), None)

@@ -1,4 +1,4 @@
-"""Our dialect of SQL: Spark's, derived from sqlglot's, with the statements that declare streams and queries.
+"""The SQL dialect: sqlglot's Spark dialect plus the statements that declare streams and queries.
 
 It differs from sqlglot's Spark dialect in three ways. Function calls stay as they are written (sqlglot would
 turn them into its own vocabulary and lose both the name and Spark's meaning). WINDOW is a plain name, so that
@@ -20,7 +20,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from headgate.sql import statements as st
 from headgate.sql.errors import Script, closest
 
-# sqlglot logs the syntax that it hands through unparsed; we refuse such statements with a message of our own.
+# sqlglot logs syntax that it does not parse; such statements are refused here with a message.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 _SPELLED = {"CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "OVERLAY"}
@@ -36,7 +36,7 @@ _BITWISE: tuple[tuple[TokenType, Any], ...] = (
     (TokenType.AMP, exp.BitwiseAnd),
 )
 
-# What other systems write where Spark has another word.
+# Hints for the keywords of other systems.
 _UNEXPECTED = {
     "&&": "unexpected &&; write AND",
     "EMIT": "EMIT is not needed: windows are put out when they are complete, other groups when they change",
@@ -55,7 +55,7 @@ class _Problem(ParseError):
 
 
 def _stamped(name: str) -> Callable[..., Any]:
-    """The parser's method of that name, which also notes on what it gives where that starts."""
+    """The parser's method of that name; it also records on the parsed node where the node starts in the text."""
 
     def parse(self: HeadgateParser, *args: Any, **kwargs: Any) -> Any:
         token = self._curr
@@ -110,7 +110,7 @@ class HeadgateParser(SparkParser):
         return self._left_to_right(0)
 
     def _left_to_right(self, level: int) -> exp.Expr | None:
-        """Bitwise operators that bind at least as this level, the weakest first."""
+        """Bitwise operators of this precedence level and above; level 0 binds weakest."""
         if level == len(_BITWISE):
             return self._parse_shift()
         token, kind = _BITWISE[level]
@@ -181,7 +181,7 @@ class HeadgateParser(SparkParser):
         return exp.IntervalSpan(this=exp.var(unit), expression=exp.var(last))
 
     def _parse_statement(self) -> Any:
-        """What may stand inside a WITH: sqlglot asks for any statement there; only a SELECT is one of ours."""
+        """The statement inside a WITH: sqlglot accepts any statement there, Headgate only a SELECT."""
         return self._parse_query_modifiers(self._parse_set_operations(self._parse_select()))
 
     def script_statement(self) -> st.Statement:
@@ -315,7 +315,7 @@ class HeadgateParser(SparkParser):
         return select, self.sql[first.start : self._prev.end + 1]
 
     def _after_window(self) -> bool:
-        """Whether WINDOW, which may be a name here, stands before this as if it were a clause."""
+        """Whether the token before this one is WINDOW, written as a clause; in this dialect it is a plain name."""
         return bool(self._prev) and self._prev.text.upper() == "WINDOW"
 
     def _statement_drop(self, at: int) -> st.DropQuery:
@@ -492,13 +492,13 @@ def _statements(script: Script) -> list[list[Token]]:
         else:
             before = chunks[-1][-1] if chunks[-1] else None
             if token.token_type == TokenType.FROM and before and before.token_type == TokenType.COMMA:
-                raise script.error("a column is missing after this comma", before.start)  # sqlglot would not mind
+                raise script.error("a column is missing after this comma", before.start)  # sqlglot accepts it
             chunks[-1].append(token)
     return [chunk for chunk in chunks if chunk]
 
 
 def _token_problem(script: Script, problem: TokenError) -> tuple[str, int]:
-    """sqlglot says `Missing ' from line:offset` inside a wrapper, and runs off the end of an open comment."""
+    """The message and place of a tokenizer error: sqlglot gives the offset of an open quote, none of an open comment."""
     inner = str(problem.__cause__ or problem)
     words, _, offset = inner.rpartition(":")
     at = int(offset) if offset.isdigit() else max(script.text.rfind("/*"), 0)
@@ -530,7 +530,7 @@ def _signed(sign: str, text: str) -> str:
 
 
 def _plain(message: str) -> str:
-    """sqlglot's words for a syntax error, in ours."""
+    """A message of sqlglot's about a syntax error, reworded."""
     if message.startswith("Invalid expression / Unexpected token"):
         return "this is not expected here"
     if message.startswith("Expecting "):

@@ -1,4 +1,4 @@
-"""What a user sees when a script is wrong: the place in the text, the reason, and what to write instead."""
+"""Errors of scripts: the position in the text, the reason, and what to write instead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SqlError(ValueError):
 
 @dataclass(frozen=True)
 class Script:
-    """The text of a script and what it is called; turns an offset into a position."""
+    """The text of a script and its file name; converts offsets to positions."""
 
     text: str
     file: str
@@ -38,7 +38,7 @@ class Script:
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known one, or all of them if they are few.
+    """The end of a message about an unknown name: the closest known name, or all known names if they are few.
 
     >>> closest("temprature", ["temperature", "humidity"])
     '; did you mean temperature?'

@@ -91,7 +91,7 @@ _WITH_UNIT = {
 
 
 class ExpressionBinder:
-    """Binds the expressions of one SELECT. `aggregate` and `ranking` bind what is only allowed in some clauses."""
+    """Binds the expressions of one SELECT. `aggregate` and `ranking` bind calls that only some clauses allow."""
 
     def __init__(self, context: Context, script: Script, scope: Scope) -> None:
         self.context = context
@@ -113,10 +113,10 @@ class ExpressionBinder:
             exp.Bracket: self._bind_bracket,
         }
 
-    # -- the way in
+    # -- entry points
 
     def bind(self, node: exp.Expr) -> Expr:
-        """The expression that a syntax tree means."""
+        """The typed expression of a syntax tree."""
         self._depth += 1
         if self._depth > 300:
             raise self.error("this expression is nested too deeply", node)
@@ -126,14 +126,14 @@ class ExpressionBinder:
             self._depth -= 1
 
     def condition(self, node: exp.Expr) -> Expr:
-        """An expression that must be a condition."""
+        """An expression that must be BOOLEAN."""
         bound = self.bind(node)
         if bound.type not in (t.BOOLEAN, t.NULL):
             raise self.error(f"{self.clause} takes a condition, and this is {t.sql_name(bound.type)}", node)
         return self.cast(bound, t.BOOLEAN, node)
 
     def conditions(self, node: exp.Expr) -> tuple[Expr, ...]:
-        """The terms of a condition's AND."""
+        """The terms of a condition, split at AND."""
         while isinstance(node, exp.Paren):
             node = node.this
         if isinstance(node, exp.And):
@@ -167,7 +167,7 @@ class ExpressionBinder:
         return self.apply(name, [self.bind(a) for a in args], node, [start(a) for a in args], option)
 
     def apply(self, name: str, args: Sequence[Expr], node: exp.Expr, places: Sequence[int], option: str = "") -> Expr:
-        """A call on bound arguments; `places` are where they stand."""
+        """A call on bound arguments; `places` are their offsets in the text."""
         values = tuple(a.value if isinstance(a, Literal) else None for a in args)
         types = [a.type for a in args]
         try:
@@ -253,7 +253,7 @@ class ExpressionBinder:
         return self.call(name, args, node)
 
     def _with_unit(self, name: str, node: exp.Anonymous) -> Expr:
-        """timestampadd(MONTH, 1, ts) and its like: the unit is a bare word."""
+        """timestampadd(MONTH, 1, ts) and the like: the unit is a keyword."""
         unit, *rest = node.expressions
         if isinstance(unit, exp.Literal) and unit.is_string:
             raise self.error(f"the unit of {node.name} is written without quotes, as in {node.name}(DAY, …)", unit)
@@ -314,7 +314,7 @@ class ExpressionBinder:
         return self.name(parts, node)
 
     def name(self, parts: list[exp.Expr], node: exp.Expr) -> Expr:
-        """What a dotted name means: a column (perhaps of a named FROM item), then members of structs."""
+        """Resolves a dotted name: a column, optionally qualified by a FROM item, then members of structs."""
         names = [p.name for p in parts]
         if self.scope.aliases_first and names[0].lower() in self.scope.aliases:
             return self._members(self.scope.aliases[names[0].lower()], parts[1:])

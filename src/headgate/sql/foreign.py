@@ -29,12 +29,12 @@ _EXTRACTED = {
 
 
 class NotSpark(ValueError):
-    """An expression that has no spelling in Spark SQL; the message names the part."""
+    """An expression that cannot be written in Spark SQL; the message names the part."""
 
 
 @dataclass(frozen=True, eq=False)
 class Catalyst(Expr):
-    """What Catalyst computes: `sql` is its text over the stream's names, `reads` the columns that it needs."""
+    """An expression that Catalyst computes: `sql` is its text, `reads` the columns of the stream that it reads."""
 
     sql: str
     reads: tuple[Expr, ...]
@@ -55,7 +55,7 @@ class Catalyst(Expr):
 
 
 def spark_text(expr: Expr, name_of: Callable[[Column], str]) -> str:
-    """An expression in Spark SQL, over columns as `name_of` calls them.
+    """An expression as Spark SQL text; `name_of` gives the names of columns.
 
     >>> spark_text(Call(t.BOOLEAN, "gt", (Column(t.INT, 0), Literal(t.INT, 5))), lambda c: "a")
     '(`a` > 5)'

@@ -1,4 +1,4 @@
-"""The forms of expressions that are not plain calls: constants, CASE, LIKE, CAST, EXTRACT and their like."""
+"""The forms of expressions that are not plain calls: constants, CASE, LIKE, CAST, EXTRACT and the like."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def _cast_to(binder: ExpressionBinder, name: str, node: exp.Expr) -> Expr:
     value = binder.bind(node.this)
     type_ = arrow_type(target, binder.script, at)
     bound = binder.cast(value, type_, node, name)
-    # DATE 'x' and TIMESTAMP 'x' are casts of a text: a malformed one is known now, and would fail on every row.
+    # DATE 'x' and TIMESTAMP 'x' cast a constant: a malformed one would fail on every row, so it is refused here.
     malformed = isinstance(bound, Call) and isinstance(value, Literal) and value.type == t.STRING
     if name == "cast" and malformed and type_ in (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ):
         example = "2024-01-31" if type_ == t.DATE else "2024-01-31 12:30:00"
@@ -252,7 +252,7 @@ def _interval_part(binder: ExpressionBinder, name: str, word: str, value: Expr, 
 
 
 def _moved(binder: ExpressionBinder, node: exp.Expr) -> Expr:
-    """Plus and minus: calendar intervals (months, years) move a date or time, days a date; all else is arithmetic."""
+    """Plus and minus: months and years are added to a date or time, days to a date; all else is arithmetic."""
     sign = -1 if isinstance(node, exp.Sub) else 1
     first, second = node.this, node.expression
     if sign == 1 and isinstance(first, exp.Interval):
@@ -267,7 +267,7 @@ def _moved(binder: ExpressionBinder, node: exp.Expr) -> Expr:
 def _summed(binder: ExpressionBinder, name: str, node: exp.Expr) -> Expr:
     args = [binder.bind(node.this), binder.bind(node.expression)]
     first, second = args
-    # Days leave a date a date; hours and less make it a timestamp.
+    # A date plus days is a date; plus hours or smaller units it is a timestamp.
     if _dated(first, second) or (name == "add" and _dated(second, first)):
         return binder.folded(Call(t.DATE, name, tuple(args)))
     return binder.apply(name, args, node, [start(node.this), start(node.expression)])

@@ -78,11 +78,6 @@ def _decimal(text: str, script: Script, at: int) -> Literal:
     return Literal(pa.decimal128(precision, max(-exponent, 0)), value if exponent <= 0 else Decimal(int(value)))
 
 
-def text_literal(text: str) -> Literal:
-    """A string constant."""
-    return Literal(t.STRING, text)
-
-
 def binary(text: str, script: Script, at: int) -> Literal:
     """X'1F'."""
     try:

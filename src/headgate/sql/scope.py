@@ -1,4 +1,4 @@
-"""What names mean at one place of a query."""
+"""The names that are visible at one place of a query."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headgate.sql.relation import NamedColumn, Relation
 
 @dataclass
 class Scope:
-    """What names mean at one place: the columns of FROM, then names that the SELECT list has given so far."""
+    """The names visible at one place: the columns of FROM, then the aliases that the SELECT list has defined so far."""
 
     relation: Relation
     aliases: dict[str, Expr] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What the statements of a script say, as parsed: names with their offsets in the text, and syntax trees."""
+"""Parsed statements of a script: names with their offsets in the text, and syntax trees."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlglot import exp
 
 @dataclass(frozen=True)
 class Name:
-    """An identifier and where it stands."""
+    """An identifier and its offset in the text."""
 
     text: str
     at: int
@@ -17,7 +17,7 @@ class Name:
 
 @dataclass(frozen=True)
 class Option:
-    """One `key value` of an OPTIONS or WITH clause; a value's text is without quotes."""
+    """One `key value` of an OPTIONS or WITH clause; the text of a value has no quotes."""
 
     key: Name
     value: str
