@@ -63,7 +63,7 @@ def read_expected(text: str, types: Sequence[pa.DataType]) -> tuple[str, list[tu
 
 
 def wrong(answer: Answer, case: Case) -> str:
-    """Nothing if the case expects this answer, to its tolerance; else what differs."""
+    """None if the case expects this answer, within its tolerance; otherwise the difference."""
     header, rows = read_expected(case.expected or "", answer.types)
     if answer.header != header:
         return f"{answer.header} instead of {header}"
@@ -77,7 +77,7 @@ def check(answer: Answer, case: Case) -> None:
 
 
 def differences(got: list[tuple[Any, ...]], wanted: list[tuple[Any, ...]], within: float = FLOATS) -> str:
-    """Nothing if both hold the same rows; else what is missing and what is too much."""
+    """None if both hold the same rows; otherwise the missing and the surplus rows."""
     left = sorted(got, key=_key)
     right = sorted(wanted, key=_key)
     if len(left) == len(right) and all(same(a, b, within) for a, b in zip(left, right, strict=True)):

@@ -1,4 +1,4 @@
-"""The case files: what they say, as data.
+"""Reads the case files.
 
     === setup                       statements that all cases of the file start from
     === rows s                      rows of a stream or table, one a line, columns separated by bars;
@@ -50,7 +50,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Case:
-    """One case, with all it needs."""
+    """One case, with its declarations and rows."""
 
     file: Path
     line: int
@@ -74,7 +74,7 @@ class Case:
         return self.options.get("zone", "UTC")
 
     def watermarks(self, name: str) -> list[datetime | None]:
-        """For each batch of a stream, its watermark when the batch comes: what went before, less the delay."""
+        """The watermark of a stream when each batch arrives: the highest event time before it, minus the delay."""
         of = self.inputs[name]
         before: list[datetime | None] = []
         newest: datetime | None = None
@@ -99,7 +99,7 @@ def statements_of(text: str) -> list[str]:
 
 
 def declared(script: str) -> dict[str, Input]:
-    """The streams and tables that a script declares, read by the harness itself: it must not trust what it tests."""
+    """The streams and tables that a script declares, parsed here, independently of the code under test."""
     found: dict[str, Input] = {}
     for statement in statements_of(script):
         head = re.match(r"(?:\s|--[^\n]*\n)*CREATE\s+(STREAM|TABLE)\s+(\w+)\s*\(", statement, re.IGNORECASE)

@@ -42,7 +42,7 @@ _BARE = re.compile(r"[^\s|\"][^|\n]*(?<!\s)|[^\s|\"]")
 
 
 def split_outside(text: str, separator: str, brackets: str = "([<)]>") -> list[str]:
-    """Parts of a text at a separator that stands in no quotes, brackets or comments."""
+    """Splits a text at a separator outside quotes, brackets and comments."""
     opening, closing = brackets[: len(brackets) // 2], brackets[len(brackets) // 2 :]
     parts, start, depth, quote, i = [], 0, 0, "", 0
     while i < len(text):
@@ -98,7 +98,7 @@ def type_name(type_: pa.DataType) -> str:
 
 
 def parse_cell(text: str, type_: pa.DataType) -> Any:
-    """The value that a cell stands for."""
+    """The value of a cell."""
     text = text.strip()
     if text == "NULL":
         return None

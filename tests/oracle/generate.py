@@ -92,7 +92,7 @@ def streams(draw: st.DrawFn, name: str) -> tuple[Input, list[pa.RecordBatch]]:
 
 
 class Maker:
-    """Draws pieces of queries over the columns at hand."""
+    """Draws parts of queries over the available columns."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
@@ -233,7 +233,7 @@ class Maker:
         window = f"window({of.time}, '{length} seconds', '{slide} seconds')"
         late = f"window {length} seconds" if slide == length else "keep"
         if slide != length and of.delay < timedelta(hours=1):
-            # Which windows a late row still reaches cannot be said by dropping rows: `late.case` has these.
+            # Windows that a late row still reaches cannot be expressed by dropping rows: see `late.case`.
             window, late = f"window({of.time}, '{length} seconds')", f"window {length} seconds"
         keys = self.pick([[], ["k"], ["k", self.key(columns, t.INT)]])
         shown = [f"{window} AS w", *(f"{key} AS g{n}" for n, key in enumerate(keys))]

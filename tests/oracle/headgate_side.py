@@ -1,4 +1,4 @@
-"""What Headgate answers to a case: through the in-process runner, under several cuts of the rows into batches."""
+"""Headgate's answer to a case: computed by the in-process runner, with the rows cut into batches in several ways."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def given(case: Case) -> Pushes:
 
 
 def streams_apart(case: Case) -> Pushes:
-    """All of the last stream, then all of the one before it: how streams interleave must not matter."""
+    """One stream after the other, the last first: how streams interleave must not matter."""
     for name in reversed(_streams(case)):
         for batch in case.batches[name]:
             yield name, batch
 
 
 def whole(case: Case) -> Pushes:
-    """One batch a stream."""
+    """One batch per stream."""
     for name in _streams(case):
         yield (
             name,
@@ -57,14 +57,15 @@ def whole(case: Case) -> Pushes:
 
 
 def single_rows(case: Case) -> Pushes:
-    """One row a batch."""
+    """One row per batch."""
     for name, batch in given(case):
         for i in range(batch.num_rows):
             yield name, batch.slice(i, 1)
 
 
 def cuts(case: Case) -> dict[str, Callable[[Case], Pushes]]:
-    """The cuts under which a case must give the same. Where the cut decides which rows are late, it stays."""
+    """The ways to cut rows into batches that must give the same answer. Where the cut decides which rows are late, only the
+    cut of the file is used."""
     found: dict[str, Callable[[Case], Pushes]] = {"given": given, "streams apart": streams_apart}
     if case.options.get("late", "keep") == "keep":
         found["whole"] = whole
@@ -96,12 +97,12 @@ def _carrying(
 
 
 def answer(case: Case, query: Query, pushes: Pushes, restored: bool = False) -> Answer:
-    """The rows that a query puts out when it is alone."""
+    """The results of a query that runs alone."""
     return answers(case, [query], pushes, restored)[query.name]
 
 
 def answers(case: Case, queries: Sequence[Query], pushes: Pushes, restored: bool = False) -> dict[str, Answer]:
-    """The rows that queries put out together, in one graph, over the rows of a case.
+    """The results of several queries in one graph, over the rows of a case.
 
     `restored`: after each batch the state moves into a new runner.
     """
@@ -143,7 +144,7 @@ def _streams(case: Case) -> list[str]:
 
 
 def _late_alone(case: Case) -> bool:
-    """Whether some row would be late if each came by itself."""
+    """Whether a row would be late if each row were a batch of its own."""
     for name in _streams(case):
         of = case.inputs[name]
         if of.time is None:
@@ -158,7 +159,7 @@ def _late_alone(case: Case) -> bool:
 
 
 def _expressions(value: Any) -> Iterator[Expr]:
-    """All expressions that stand directly in a node, wherever they are."""
+    """All expressions in the fields of a node."""
     if isinstance(value, Expr):
         yield value
     elif isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""Fills in what Spark answers: `python -m tests.oracle.record FILE…` writes the expect parts of case files anew.
+"""Records Spark's answers: `python -m tests.oracle.record FILE…` rewrites the expect parts of case files.
 
 Read the rows that it wrote before you commit them: they are the specification. The file is stamped (`tests.recorded`),
 unless Structured Streaming gives other rows for a case with `@streaming`.
@@ -56,7 +56,7 @@ def agrees(answer: Answer, case: Case) -> bool:
 
 
 def streamed_alike(case: Case, spark: SparkSide) -> bool:
-    """Whether Structured Streaming gives the rows that the case now expects, if it must; else says what differs."""
+    """Whether Structured Streaming, where a case requires it, gives the expected rows; prints the difference if not."""
     if "streaming" not in case.options or case.expected is None:
         return True
     answer = streaming.answer(case, spark.session)

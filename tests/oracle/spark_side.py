@@ -1,4 +1,4 @@
-"""What Spark SQL answers to a case: batch queries over local relations, and Structured Streaming for some."""
+"""Spark SQL's answer to a case: batch queries over local relations, and Structured Streaming for some."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SparkRefused(Exception):
 
 
 class SparkSide:
-    """One session of its own, with the views of the case at hand."""
+    """A Spark session with the views of the current case."""
 
     def __init__(self, session: Any) -> None:
         self.session = small_session(session)
@@ -82,7 +82,7 @@ class SparkSide:
             raise SparkRefused(str(error)) from error
 
     def compute(self, batch: pa.RecordBatch, sqls: list[str], types: list[pa.DataType], zone: str) -> list[pa.Array]:
-        """What Catalyst gives for expressions over the rows of a batch, in their order."""
+        """The values that Catalyst computes for expressions over the rows of a batch, in row order."""
         self.session.conf.set("spark.sql.session.timeZone", zone)
         rows = pa.Table.from_batches([batch]).append_column("_row", pa.array(range(batch.num_rows), ours.INT))
         frame = self.session.createDataFrame(rows) if batch.num_rows else None

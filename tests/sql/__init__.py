@@ -1,1 +1,1 @@
-"""Tests of text to graph."""
+"""Tests of the SQL front end."""

@@ -1,4 +1,4 @@
-"""The declarations that the tests of SQL share, and short ways to bind a query over them."""
+"""Declarations shared by the SQL tests, and functions that bind a query over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What binding makes of an expression means to Spark what the text meant, has Spark's type and Spark's name."""
+"""A bound expression, written back as Spark SQL, has the value, type and name that Spark gives the original text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalog: what scripts declare, all or nothing, and the ways in from Python."""
+"""The catalog: scripts take effect as a whole or not at all, and declarations from Python."""
 
 from __future__ import annotations
 

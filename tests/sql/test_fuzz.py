@@ -1,4 +1,4 @@
-"""Whatever a script says, it is accepted or refused with a position: never another error, never a hang."""
+"""Any script is accepted or refused with a position: never another error, never a hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan looks like: conditions at the sources, only needed columns in stateful operators, joins with bounds."""
+"""Shapes of plans: conditions at the sources, only required columns in stateful operators, bounds of joins."""
 
 from __future__ import annotations
 
@@ -358,7 +358,7 @@ def test_an_unwindowed_aggregate_updates_rows_by_its_keys() -> None:
 
 
 def foreign(plan: Operator) -> list[tuple[Operator, Foreign]]:
-    """What Catalyst computes in a plan, and where it stands."""
+    """The expressions that Catalyst computes in a plan, and their operators."""
     found = []
     for node in plan.walk():
         exprs = node.exprs if isinstance(node, Project) else node.predicates if isinstance(node, Select) else ()

@@ -143,7 +143,7 @@ def same(values: pa.Array) -> pa.Array:
 
 
 def batch(schema: pa.Schema, first: int, values: list[Any]) -> pa.RecordBatch:
-    """Rows a second apart; a table's have no time."""
+    """Rows one second apart; rows of a table have no time."""
     rows = range(first, first + len(values))
     columns = {"id": [n % 3 for n in rows], "c": values}
     times = [START + timedelta(seconds=n) for n in rows]
@@ -151,7 +151,7 @@ def batch(schema: pa.Schema, first: int, values: list[Any]) -> pa.RecordBatch:
 
 
 def through_a_file(snapshot: RunnerSnapshot) -> RunnerSnapshot:
-    """A snapshot as it comes back from disk."""
+    """A snapshot as it is read back from disk."""
 
     def again(table: pa.Table) -> pa.Table:
         sink = pa.BufferOutputStream()
@@ -167,7 +167,7 @@ def through_a_file(snapshot: RunnerSnapshot) -> RunnerSnapshot:
 
 
 def run(catalog: Catalog, name: str, values: tuple[Any, Any]) -> pa.Table:
-    """What a query puts out over a few rows, its state moved through a file in between."""
+    """The results of a query over a few rows, with its state written to a file and read back in between."""
     one, other = values
     schemas = {s: catalog.streams[s].schema.arrow() for s in ("a", "b")}
     table = pa.Table.from_batches([batch(catalog.tables["f"].schema.arrow(), 0, [one, None, other, one])])

@@ -1,4 +1,4 @@
-"""Queries that mean the same have the same plan, however they are written, and share operators in one graph."""
+"""Queries with the same meaning have the same plan, however they are written, and share operators in one graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every wrong script is refused at its first problem, with just this message."""
+"""Every wrong script is refused at its first error, with exactly this message."""
 
 from __future__ import annotations
 

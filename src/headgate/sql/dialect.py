@@ -498,7 +498,7 @@ def _statements(script: Script) -> list[list[Token]]:
 
 
 def _token_problem(script: Script, problem: TokenError) -> tuple[str, int]:
-    """The message and place of a tokenizer error: sqlglot gives the offset of an open quote, none of an open comment."""
+    """The message and place of a tokenizer error; for an open comment sqlglot gives no offset."""
     inner = str(problem.__cause__ or problem)
     words, _, offset = inner.rpartition(":")
     at = int(offset) if offset.isdigit() else max(script.text.rfind("/*"), 0)
