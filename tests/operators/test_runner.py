@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate.expressions.aggregates.grouping import Groups
 from headgate.expressions.errors import EvaluationError
+from headgate.expressions.functions import accumulator
 from headgate.graph.expressions import Call, Column, Literal
 from headgate.graph.operators import Aggregate, AggregateCall, Join, Project, Select, Source, TimeBound, Window, concat
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.graph.types import BIGINT, BOOLEAN, DOUBLE, INT, TIMESTAMP, WINDOW, Schema
-from headgate.operators.aggregate.functions import accumulator
-from headgate.operators.aggregate.grouping import Groups
 from headgate.operators.batch import NEVER
 from headgate.operators.live import live
 from headgate.operators.runner import Runner

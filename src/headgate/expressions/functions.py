@@ -19,7 +19,8 @@ from headgate.expressions import (  # noqa: F401 - importing a topic enters its 
     mathematics,
     python,
 )
-from headgate.expressions.aggregates import AggregateSignature, is_aggregate, resolve_aggregate
+from headgate.expressions.aggregates import approximate, counts, extremes, moments, sums  # noqa: F401
+from headgate.expressions.aggregates.registry import accumulator, is_aggregate, resolve_aggregate
 from headgate.expressions.arithmetic import bits, operators, rounding, tolerant  # noqa: F401
 from headgate.expressions.casts.cast import cast_signature
 from headgate.expressions.coercion import can_cast, common_type
@@ -29,11 +30,11 @@ from headgate.expressions.strings import parts, patterns, text  # noqa: F401
 from headgate.expressions.times import dates, formats, instants, interval_parts, moving  # noqa: F401
 
 __all__ = [
-    "AggregateSignature",
     "FunctionError",
     "Signature",
     "UnknownFunction",
     "WrongArguments",
+    "accumulator",
     "can_cast",
     "canonical",
     "cast_signature",

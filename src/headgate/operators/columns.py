@@ -59,10 +59,3 @@ def part_of(arrival: Arrival, rows: int) -> Arrival:
     """The arrival of some of the rows of a batch: the mean is kept, the count is theirs."""
     share = rows / arrival.count if arrival.count else 0.0
     return Arrival(rows, arrival.total * share, arrival.first)
-
-
-def array_of(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column as one chunk."""
-    if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return column

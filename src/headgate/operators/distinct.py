@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from headgate.expressions.aggregates.grouping import Groups, Reduction, Rounds
+from headgate.expressions.hashing import hashed
+from headgate.expressions.keys import flat_types, flatten, rebuild
 from headgate.graph.operators import Distinct
-from headgate.operators.aggregate.grouping import Groups, Reduction, Rounds
 from headgate.operators.batch import FOREVER, Batch
 from headgate.operators.columns import part_of, record
 from headgate.operators.contract import Snapshot
 from headgate.operators.evaluate import evaluate
-from headgate.operators.hashing import hashed
-from headgate.operators.keys import flat_types, flatten, rebuild
 from headgate.operators.matching import Matcher
 from headgate.operators.registry import implements
 from headgate.operators.runs import Runs

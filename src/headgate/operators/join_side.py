@@ -9,11 +9,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.expressions.hashing import Hashes, hashed
+from headgate.expressions.keys import flat_types, flatten
 from headgate.graph.expressions import Column, Expr
 from headgate.operators.batch import NEVER, Batch
 from headgate.operators.evaluate import evaluate
-from headgate.operators.hashing import Hashes, hashed
-from headgate.operators.keys import flat_types, flatten
 from headgate.operators.matching import Matcher
 from headgate.operators.runs import Runs
 from headgate.operators.windows import late_before, microseconds

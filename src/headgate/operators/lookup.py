@@ -9,12 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.expressions.hashing import hashed
+from headgate.expressions.keys import flat_types, flatten, one_chunk
 from headgate.graph.operators import Lookup
 from headgate.operators.batch import Arrival, Batch
-from headgate.operators.columns import array_of, record
+from headgate.operators.columns import record
 from headgate.operators.evaluate import evaluate, select
-from headgate.operators.hashing import hashed
-from headgate.operators.keys import flat_types, flatten
 from headgate.operators.matching import Matcher
 from headgate.operators.registry import implements
 from headgate.operators.runs import Runs
@@ -59,13 +59,13 @@ class LiveLookup(Stateless):
             able &= pc.is_valid(key).to_numpy(zero_copy_only=False)
         self._places = np.flatnonzero(able)
         keyed = keyed.filter(pa.array(able)).combine_chunks()
-        flat = [array_of(c) for c in keyed.columns[:-1]]
+        flat = [one_chunk(c) for c in keyed.columns[:-1]]
         self._runs.push(keyed, hashed(flat, len(self._places)), np.zeros(len(self._places), np.int64))
 
     @staticmethod
     def _read(node: Lookup, table: pa.Table) -> tuple[pa.RecordBatch, list[pa.Array]]:
         """The rows of the table under the types of its schema, and its keys."""
-        columns = [array_of(table.column(i)).cast(field.type) for i, field in enumerate(node.table_schema.fields)]
+        columns = [one_chunk(table.column(i)).cast(field.type) for i, field in enumerate(node.table_schema.fields)]
         rows = record(columns, [f"c{i}" for i in range(len(columns))], table.num_rows)
         batch = Batch(rows, Arrival.at(0.0, table.num_rows))
         return rows, [evaluate(k, batch) for k in node.table_keys]

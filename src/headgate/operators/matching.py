@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headgate.operators.columns import array_of
-from headgate.operators.hashing import Hashes
-from headgate.operators.keys import equal
+from headgate.expressions.hashing import Hashes
+from headgate.expressions.keys import equal, one_chunk
 from headgate.operators.runs import Run
 
 Ints = npt.NDArray[np.int64]
@@ -34,7 +33,7 @@ class Matcher:
             same = np.ones(len(probes), bool)
             at_probes, at_rows = pa.array(probes), pa.array(rows)
             for place, key in zip(self._places, keys, strict=True):
-                kept = array_of(run.table.column(place))
+                kept = one_chunk(run.table.column(place))
                 same &= equal(key.take(at_probes), kept.take(at_rows), self._nulls_equal)
             yield (probes, rows) if same.all() else (probes[same], rows[same])
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.expressions.keys import flatten, one_chunk
 from headgate.graph.operators import Source
 from headgate.graph.shared import SharedGraph
 from headgate.operators.batch import FOREVER, NEVER, Arrival, Batch
-from headgate.operators.columns import array_of, renamed
+from headgate.operators.columns import renamed
 from headgate.operators.contract import LiveOperator, Snapshot
-from headgate.operators.keys import flatten
 from headgate.operators.live import live
 from headgate.operators.settings import Settings
 from headgate.operators.windows import highest
@@ -139,7 +139,7 @@ def _under(schema: pa.Schema, rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def newest_rows(rows: pa.Table, visible: int) -> pa.Table:
     """The last row of each identity (the columns between the visible ones and `deleted`), unless it deletes."""
-    flat = flatten([array_of(rows.column(i)) for i in range(visible, rows.num_columns - 1)])
+    flat = flatten([one_chunk(rows.column(i)) for i in range(visible, rows.num_columns - 1)])
     names = [f"k{i}" for i in range(len(flat))]
     places = pa.table([*flat, pa.array(range(rows.num_rows), pa.int64())], [*names, "place"])
     last = places.group_by(names, use_threads=False).aggregate([("place", "max")])

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headgate.expressions.hashing import Hashes
+from headgate.expressions.keys import one_chunk
 from headgate.operators.batch import FOREVER, NEVER
-from headgate.operators.columns import array_of
-from headgate.operators.hashing import Hashes
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -214,11 +214,11 @@ class Runs:
         for number, version in meta["runs"]:
             table = parts[f"{prefix}-{number}"].combine_chunks()
             width = table.num_columns - 2
-            hashes, times = (array_of(table.column(width + i)).to_numpy() for i in range(2))
+            hashes, times = (one_chunk(table.column(width + i)).to_numpy() for i in range(2))
             flagged = parts.get(f"{prefix}-{number}-flags-{version}")
             flags = np.zeros(len(times), bool)
             if flagged is not None:
-                flags |= array_of(flagged.column(0)).to_numpy(zero_copy_only=False)
+                flags |= one_chunk(flagged.column(0)).to_numpy(zero_copy_only=False)
             order = np.argsort(hashes)
             run = Run(number, table.select(list(range(width))), hashes[order], order, times, flags, version)
             self._runs.append(run)

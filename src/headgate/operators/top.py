@@ -7,13 +7,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.expressions.aggregates.grouping import Groups
+from headgate.expressions.keys import flatten, one_chunk, ranks
 from headgate.graph.operators import Order, Top
-from headgate.operators.aggregate.grouping import Groups
 from headgate.operators.batch import FOREVER, Arrival, Batch
-from headgate.operators.columns import array_of, record
+from headgate.operators.columns import record
 from headgate.operators.contract import Snapshot
 from headgate.operators.evaluate import evaluate
-from headgate.operators.keys import flatten, ranks
 from headgate.operators.registry import implements
 from headgate.operators.settings import Settings
 from headgate.operators.windows import late_before, microseconds
@@ -77,14 +77,14 @@ class LiveTop:
         if self._earliest >= bound:
             return [], watermark
         table, ranks = self._prune()
-        times = array_of(table.column(self._width)).to_numpy()
+        times = one_chunk(table.column(self._width)).to_numpy()
         complete = times < bound
         self._replace(table.filter(pa.array(~complete)))
         if not complete.any():
             return [], watermark
         rows = table.select(list(range(self._width))).filter(pa.array(complete))
         rank = pa.array(ranks[complete].astype(np.int32))
-        made = record([*(array_of(c) for c in rows.columns), rank], self._names, rows.num_rows)
+        made = record([*(one_chunk(c) for c in rows.columns), rank], self._names, rows.num_rows)
         return [Batch(made, Arrival.at(self._newest, rows.num_rows))], watermark
 
     @property
@@ -101,7 +101,7 @@ class LiveTop:
         self._earliest = FOREVER + 1
         if table.num_rows:
             table = table.combine_chunks()
-            self._earliest = int(array_of(table.column(self._width)).to_numpy().min())
+            self._earliest = int(one_chunk(table.column(self._width)).to_numpy().min())
             self._push(table)
 
     def _prune(self) -> tuple[pa.Table, Ints]:
@@ -118,7 +118,7 @@ class LiveTop:
     def _ranks(self, table: pa.Table) -> Ints:
         """The rank of each row in its partition."""
         rows = table.num_rows
-        columns = [array_of(c) for c in table.columns[self._width + 1 :]]
+        columns = [one_chunk(c) for c in table.columns[self._width + 1 :]]
         cut = len(columns) - len(self._order)
         groups = Groups(columns[:cut], rows)
         groups.reduce([], ids=True)

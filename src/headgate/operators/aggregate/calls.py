@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from headgate.expressions.aggregates.grouping import Groups
+from headgate.expressions.functions import accumulator
 from headgate.graph.expressions import Expr
 from headgate.graph.operators import AggregateCall
-from headgate.operators.aggregate.functions import accumulator, unique
-from headgate.operators.aggregate.grouping import Groups
 
 
 class Calls:
@@ -72,3 +72,10 @@ class Calls:
 
     def _typed(self, column: pa.Array, at: int) -> pa.Array:
         return column if column.type == self.types[at] else column.cast(self.types[at])
+
+
+def unique(exprs: Sequence[Expr]) -> tuple[list[Expr], list[int]]:
+    """Each different expression once, and the position of each given one among them."""
+    places: dict[Expr, int] = {}
+    positions = [places.setdefault(e, len(places)) for e in exprs]
+    return list(places), positions

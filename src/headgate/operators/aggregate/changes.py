@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.expressions.hashing import hashed
+from headgate.expressions.keys import flat_types, flatten, one_chunk, rebuild
 from headgate.graph.operators import Aggregate
 from headgate.operators.aggregate.calls import Calls
 from headgate.operators.aggregate.output import AggregateOutput
 from headgate.operators.batch import FOREVER, NEVER, Arrival, Batch
-from headgate.operators.columns import NarrowInput, array_of, record
+from headgate.operators.columns import NarrowInput, record
 from headgate.operators.contract import Snapshot
 from headgate.operators.evaluate import evaluate
-from headgate.operators.hashing import hashed
-from headgate.operators.keys import flat_types, flatten, rebuild
 from headgate.operators.matching import Matcher
 from headgate.operators.registry import implements
 from headgate.operators.runs import Runs
@@ -89,11 +89,11 @@ class LiveChanges:
                 before = run.table.take(pa.array(rows))
                 labels.append(groups)
                 pieces.append(before.select(self._state_names))
-                was_shown[groups] = array_of(before.column("shown")).to_numpy(zero_copy_only=False)
+                was_shown[groups] = one_chunk(before.column("shown")).to_numpy(zero_copy_only=False)
                 run.flag(rows)
         if len(pieces) > 1:
             label = np.concatenate(labels)
-            columns = [array_of(c) for c in pa.concat_tables(pieces).columns]
+            columns = [one_chunk(c) for c in pa.concat_tables(pieces).columns]
             (found,), columns = self._calls.merge([pa.array(label)], columns, len(label))
             order = pa.array(np.argsort(found.to_numpy()))
             states = [c.take(order) for c in columns]
@@ -130,7 +130,7 @@ class LiveChanges:
         self._output.newest = snapshot.meta["newest"]
         waiting = snapshot.parts.get(f"pending-{self._seen}")
         if waiting is not None:
-            self._pending = [[array_of(c) for c in waiting.columns]]
+            self._pending = [[one_chunk(c) for c in waiting.columns]]
 
     @property
     def state_rows(self) -> int:

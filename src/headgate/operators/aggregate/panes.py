@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headgate.expressions.keys import one_chunk
 from headgate.operators.aggregate.calls import Calls
-from headgate.operators.columns import array_of
 from headgate.operators.contract import Snapshot
 
 Ints = npt.NDArray[np.int64]
@@ -84,7 +84,7 @@ class PaneStore:
 
     def merged(self, tables: Sequence[pa.Table]) -> list[pa.Array]:
         """The columns of several tables of states, one row for each code and group."""
-        columns = [array_of(c) for c in pa.concat_tables(tables).columns]
+        columns = [one_chunk(c) for c in pa.concat_tables(tables).columns]
         cut = 1 + self._keys
         keys, states = self._calls.merge(columns[:cut], columns[cut:], len(columns[0]))
         return [*keys, *states]
@@ -124,7 +124,7 @@ class PaneStore:
                 continue
             if run.start > 1024 and run.start > run.rows:
                 # Copied, so that the memory of the rows before it is freed.
-                run = self._run([array_of(c).take(pa.array(np.arange(run.rows))) for c in run.live().columns])
+                run = self._run([one_chunk(c).take(pa.array(np.arange(run.rows))) for c in run.live().columns])
             kept.append(run)
         self._runs = kept
 
@@ -148,5 +148,5 @@ class PaneStore:
         self._next = snapshot.meta["next"]
         for name, start in snapshot.meta["starts"].items():
             table = snapshot.parts[name]
-            codes = array_of(table.column(0)).to_numpy()
+            codes = one_chunk(table.column(0)).to_numpy()
             self._runs.append(PaneRun(int(name.removeprefix("run-")), table, codes, start))

@@ -8,16 +8,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headgate.expressions.aggregates.grouping import Groups
+from headgate.expressions.hashing import hashed
+from headgate.expressions.keys import flat_types, flatten, one_chunk, rebuild
 from headgate.graph.operators import Aggregate, Union
 from headgate.operators.aggregate.calls import Calls
-from headgate.operators.aggregate.grouping import Groups
 from headgate.operators.aggregate.output import AggregateOutput
 from headgate.operators.batch import NEVER, Batch
-from headgate.operators.columns import NarrowInput, array_of
+from headgate.operators.columns import NarrowInput
 from headgate.operators.contract import Snapshot
 from headgate.operators.evaluate import evaluate
-from headgate.operators.hashing import hashed
-from headgate.operators.keys import flat_types, flatten, rebuild
 from headgate.operators.matching import Matcher
 from headgate.operators.registry import implements
 from headgate.operators.runs import Run, Runs
@@ -158,7 +158,7 @@ class LiveSessions:
         pieces = self._touching(self._runs.due(watermark + 1))
         if pieces is None:
             return []
-        columns = [array_of(c) for c in pieces.columns]
+        columns = [one_chunk(c) for c in pieces.columns]
         keys, states = columns[: self._keys], columns[self._keys + 2 :]
         start, end = columns[self._keys].to_numpy(), columns[self._keys + 1].to_numpy()
         ids = self._session_ids(keys, start, end)
@@ -181,7 +181,7 @@ class LiveSessions:
         if not due:
             return None
         found = pa.concat_tables([run.table.take(pa.array(rows)) for run, rows in due])
-        keys, _ = Groups([array_of(c) for c in found.columns[: self._keys]], found.num_rows).reduce([])
+        keys, _ = Groups([one_chunk(c) for c in found.columns[: self._keys]], found.num_rows).reduce([])
         hashes = hashed(keys, len(keys[0]) if keys else 1)
         pieces = []
         for run in self._runs:

@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headgate.expressions.keys import flat_types, flatten, one_chunk, rebuild
 from headgate.graph.operators import Aggregate
 from headgate.operators.aggregate.calls import Calls
 from headgate.operators.aggregate.output import AggregateOutput
 from headgate.operators.aggregate.panes import PaneStore
 from headgate.operators.batch import FOREVER, NEVER, Batch
-from headgate.operators.columns import NarrowInput, array_of
+from headgate.operators.columns import NarrowInput
 from headgate.operators.contract import Snapshot
 from headgate.operators.evaluate import evaluate
-from headgate.operators.keys import flat_types, flatten, rebuild
 from headgate.operators.registry import implements
 from headgate.operators.settings import Settings
 from headgate.operators.windows import Panes, microseconds, window_column
@@ -148,7 +148,7 @@ class LiveWindowed:
             return []
         panes = self._panes
         states = pa.concat_tables(tables)
-        code = array_of(states.column(0)).to_numpy()
+        code = one_chunk(states.column(0)).to_numpy()
         pane, missed = code // panes.most, code % panes.most
         first = panes.first_end(pane) + missed * panes.slide
         last = panes.last_end(pane)
@@ -183,7 +183,7 @@ class LiveWindowed:
         else:
             chosen, ends = panes.windows_of(last, count)
         whole = len(chosen) == states.num_rows and panes.most == 1
-        columns = [array_of(c) for c in (states if whole else states.take(pa.array(chosen))).columns]
+        columns = [one_chunk(c) for c in (states if whole else states.take(pa.array(chosen))).columns]
         cut = len(columns) - len(self._calls.types)
         keys, values = [pa.array(ends), *columns[1:cut]], columns[cut:]
         if several or panes.most > 1:

@@ -8,8 +8,28 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.expressions.aggregates.grouping import Groups, Reduction, Rounds, count, total
+from headgate.expressions.aggregates.registry import aggregate
+from headgate.expressions.aggregates.signature import AggregateSignature, conditions
+from headgate.expressions.signature import Types
 from headgate.graph.expressions import Expr
-from headgate.operators.aggregate.grouping import Groups, Reduction, Rounds, count, total
+from headgate.graph.operators import AggregateCall
+from headgate.graph.types import BIGINT
+
+
+def _counted(name: str, types: Types) -> AggregateSignature:
+    """count(*) has no arguments; count(a, b) counts the rows where neither is null."""
+    return AggregateSignature(name, types, BIGINT)
+
+
+@aggregate("count", types=_counted)
+def _count(call: AggregateCall, args: tuple[Expr, ...]) -> Count:
+    return Count(args)
+
+
+@aggregate("count_if", types=conditions)
+def _count_if(call: AggregateCall, args: tuple[Expr, ...]) -> CountIf:
+    return CountIf(args)
 
 
 class Count:

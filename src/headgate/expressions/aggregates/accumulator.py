@@ -7,8 +7,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from headgate.expressions.aggregates.grouping import Groups, Rounds
 from headgate.graph.expressions import Expr
-from headgate.operators.aggregate.grouping import Groups, Rounds
 
 
 class Accumulator(Protocol):

@@ -14,10 +14,39 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.expressions.aggregates.grouping import Groups, Reduction, Rounds, count, total
+from headgate.expressions.aggregates.registry import aggregate
+from headgate.expressions.aggregates.signature import AggregateRule, AggregateSignature
+from headgate.expressions.coercion import implicit
+from headgate.expressions.signature import Types, count_arguments
 from headgate.graph.expressions import Expr
-from headgate.operators.aggregate.grouping import Groups, Reduction, Rounds, count, total
+from headgate.graph.operators import AggregateCall
+from headgate.graph.types import DOUBLE
 
 Floats = npt.NDArray[np.float64]
+
+
+def _doubles(count: int) -> AggregateRule:
+    def rule(name: str, types: Types) -> AggregateSignature:
+        count_arguments(name, types, count)
+        return AggregateSignature(name, tuple(implicit(name, i, t, DOUBLE) for i, t in enumerate(types)), DOUBLE)
+
+    return rule
+
+
+@aggregate(
+    *("stddev_samp", "stddev_pop", "var_samp", "var_pop", "skewness", "kurtosis"),
+    types=_doubles(1),
+    aliases={"std": "stddev_samp", "stddev": "stddev_samp", "variance": "var_samp"},
+)
+def _moments(call: AggregateCall, args: tuple[Expr, ...]) -> Moments:
+    return Moments(args, call.name)
+
+
+@aggregate("covar_samp", "covar_pop", types=_doubles(2))
+@aggregate("corr", types=_doubles(2), distinct=False)
+def _comoments(call: AggregateCall, args: tuple[Expr, ...]) -> CoMoments:
+    return CoMoments(args, call.name)
 
 
 class Moments:

@@ -8,9 +8,64 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.expressions.aggregates.grouping import Groups, Reduction, Rounds
+from headgate.expressions.aggregates.registry import aggregate
+from headgate.expressions.aggregates.signature import AggregateSignature, conditions
+from headgate.expressions.keys import ordered, ranks, unordered
+from headgate.expressions.signature import Types, WrongArguments, count_arguments
 from headgate.graph.expressions import Expr
-from headgate.operators.aggregate.grouping import Groups, Reduction, Rounds
-from headgate.operators.keys import ordered, ranks, unordered
+from headgate.graph.operators import AggregateCall
+from headgate.graph.types import is_key, sql_name
+
+
+def _extreme(name: str, types: Types) -> AggregateSignature:
+    count_arguments(name, types, 1)
+    _check_ordered(name, types, 0)
+    return AggregateSignature(name, types, types[0])
+
+
+def _extreme_by(name: str, types: Types) -> AggregateSignature:
+    count_arguments(name, types, 2)
+    _check_ordered(name, types, 1)
+    return AggregateSignature(name, types, types[0])
+
+
+def _check_ordered(name: str, types: Types, position: int) -> None:
+    if not is_key(types[position]):
+        raise WrongArguments(f"{name} cannot order {sql_name(types[position])}; name one of its elements", position)
+
+
+def _at_end(name: str, types: Types) -> AggregateSignature:
+    """first(x[, ignore nulls]); the binder passes the flag as the option."""
+    count_arguments(name, types, 1)
+    return AggregateSignature(name, types, types[0])
+
+
+@aggregate("min", "max", types=_extreme)
+def _min_max(call: AggregateCall, args: tuple[Expr, ...]) -> Extreme | ExtremeBy:
+    # Acero has no order of structs: the extreme is that row's own value, found by its rank.
+    return ExtremeBy(args * 2, call.name) if pa.types.is_struct(args[0].type) else Extreme(args, call.name)
+
+
+@aggregate("bool_and", "bool_or", types=conditions, aliases={"every": "bool_and", "some": "bool_or", "any": "bool_or"})
+def _bool(call: AggregateCall, args: tuple[Expr, ...]) -> Extreme:
+    return Extreme(args, "min" if call.name == "bool_and" else "max")
+
+
+@aggregate("min_by", "max_by", types=_extreme_by, distinct=False)
+def _min_max_by(call: AggregateCall, args: tuple[Expr, ...]) -> ExtremeBy:
+    return ExtremeBy(args, call.name.removesuffix("_by"))
+
+
+@aggregate(
+    *("first", "last", "any_value"),
+    types=_at_end,
+    aliases={"first_value": "first", "last_value": "last"},
+    distinct=False,
+    keeps_nulls=True,
+)
+def _first_last(call: AggregateCall, args: tuple[Expr, ...]) -> AtEnd:
+    return AtEnd(args, "max" if call.name == "last" else "min", call.option == "ignore nulls")
 
 
 class Extreme:

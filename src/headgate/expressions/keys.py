@@ -144,3 +144,10 @@ def unordered(column: pa.Array, type_: pa.DataType) -> pa.Array:
     bits = column.to_numpy(zero_copy_only=False)
     values = np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits).view(np.float64)
     return pa.array(values).cast(type_)
+
+
+def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column as one chunk."""
+    if isinstance(column, pa.ChunkedArray):
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return column

@@ -9,12 +9,70 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.expressions.aggregates.grouping import Groups, Reduction, Rounds, count, total
+from headgate.expressions.aggregates.registry import aggregate
+from headgate.expressions.aggregates.signature import AggregateSignature
+from headgate.expressions.coercion import bounded, is_decimal
 from headgate.expressions.errors import EvaluationError, overflow
+from headgate.expressions.signature import Types, WrongArguments, count_arguments
 from headgate.graph.expressions import Expr
-from headgate.graph.types import sql_name
-from headgate.operators.aggregate.grouping import Groups, Reduction, Rounds, count, total
+from headgate.graph.operators import AggregateCall
+from headgate.graph.types import BIGINT, DOUBLE, INTERVAL, NULL, STRING, is_integral, is_numeric, sql_name
 
 _LOW = 2**32 - 1
+
+
+def _summed(name: str, types: Types) -> AggregateSignature:
+    count_arguments(name, types, 1)
+    (type_,) = types
+    if type_ in (STRING, NULL):
+        return AggregateSignature(name, (DOUBLE,), DOUBLE)
+    if is_integral(type_):
+        return AggregateSignature(name, types, BIGINT)
+    if is_decimal(type_):
+        return AggregateSignature(name, types, bounded(type_.precision + 10, type_.scale))
+    if type_ == INTERVAL:
+        return AggregateSignature(name, types, INTERVAL)
+    _numeric(name, type_)
+    return AggregateSignature(name, (DOUBLE,), DOUBLE)
+
+
+def _averaged(name: str, types: Types) -> AggregateSignature:
+    count_arguments(name, types, 1)
+    (type_,) = types
+    if is_decimal(type_):
+        return AggregateSignature(name, types, bounded(type_.precision + 4, type_.scale + 4))
+    if type_ == INTERVAL:
+        return AggregateSignature(name, types, INTERVAL)
+    if type_ not in (STRING, NULL):
+        _numeric(name, type_)
+    return AggregateSignature(name, types if is_integral(type_) else (DOUBLE,), DOUBLE)
+
+
+def _numeric(name: str, type_: pa.DataType) -> None:
+    if not is_numeric(type_):
+        raise WrongArguments(f"{name} takes numbers, not {sql_name(type_)}", 0)
+
+
+@aggregate("sum", types=_summed)
+def _sum(call: AggregateCall, args: tuple[Expr, ...]) -> FloatSum | DecimalSum | IntegerSum:
+    return _sum_of(args, call.type)
+
+
+@aggregate("avg", types=_averaged, aliases={"mean": "avg"})
+def _avg(call: AggregateCall, args: tuple[Expr, ...]) -> Average:
+    given = args[0].type
+    total_type = pa.decimal256(76, given.scale) if pa.types.is_decimal(given) else call.type
+    return Average(_sum_of(args, total_type), call.type)
+
+
+def _sum_of(args: tuple[Expr, ...], result: pa.DataType) -> FloatSum | DecimalSum | IntegerSum:
+    given = args[0].type
+    if pa.types.is_decimal(given):
+        return DecimalSum(args, result)
+    if pa.types.is_floating(given) or pa.types.is_floating(result):
+        return FloatSum(args, result)
+    return IntegerSum(args, result)
 
 
 class IntegerSum:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.operators.columns import array_of
+from headgate.expressions.keys import one_chunk
 
 SUM = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
 VALID = pc.CountOptions(mode="only_valid")
@@ -136,5 +136,5 @@ def _grouped(keys: Sequence[pa.Array], reductions: Sequence[Reduction]) -> tuple
     names = [f"c{i}" for i in range(len(columns))]
     table = pa.Table.from_arrays(columns, names=names)
     result = table.group_by(names[: len(keys)], use_threads=False).aggregate(specs)
-    found = [array_of(c) for c in result.columns]
+    found = [one_chunk(c) for c in result.columns]
     return found[: len(keys)], [found[len(keys) + at] for at in answer_at]
