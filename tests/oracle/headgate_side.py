@@ -64,8 +64,8 @@ def single_rows(case: Case) -> Pushes:
 
 
 def cuts(case: Case) -> dict[str, Callable[[Case], Pushes]]:
-    """The ways to cut rows into batches that must give the same answer. Where the cut decides which rows are late, only the
-    cut of the file is used."""
+    """Ways to cut rows into batches that must give the same answer; where the cut decides which rows are late, only the
+    file's own batches are used."""
     found: dict[str, Callable[[Case], Pushes]] = {"given": given, "streams apart": streams_apart}
     if case.options.get("late", "keep") == "keep":
         found["whole"] = whole

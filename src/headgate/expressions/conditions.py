@@ -176,6 +176,8 @@ def _guarded_case(call: Call, args: Sequence[Run]) -> Run:
 
 def _if_types(name: str, types: Types, literals: Literals) -> Signature:
     count_arguments(name, types, 3)
+    if types[0] == STRING:
+        raise WrongArguments("IF takes a condition, not STRING", 0)
     common = common_type(types[1:], "the results of IF")
     return Signature("case", (_condition("IF", 0, types[0]), common, common), common)
 

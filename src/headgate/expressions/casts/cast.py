@@ -160,8 +160,8 @@ typed(*_NAMED, types=_named_types)
 @function("try_cast", types=None)
 def _cast(call: Call) -> Kernel:
     given, wanted = call.args[0].type, call.type
-    run = caster(given, wanted, call.option)
     strict = call.name == "cast"
+    run = caster(given, wanted, call.option, strict)
 
     def convert(value: Value) -> Value:
         (array,) = arrays(value)
@@ -195,14 +195,14 @@ def _infallible(run: Callable[[pa.Array], pa.Array]) -> Cast:
     return lambda array: (run(array), None)
 
 
-def caster(given: pa.DataType, wanted: pa.DataType, zone: str) -> Cast:
-    """The conversion from one type to another."""
+def caster(given: pa.DataType, wanted: pa.DataType, zone: str, strict: bool = True) -> Cast:
+    """The conversion from one type to another. Elements that fail raise, or are NULL if it is not `strict`."""
     if given == wanted:
         return _infallible(lambda array: array)
     if pa.types.is_null(given):
         return _infallible(lambda array: pa.nulls(len(array), wanted))
     if pa.types.is_nested(given):
-        return _nested(given, wanted, zone)
+        return _nested(given, wanted, zone, strict)
     if wanted == STRING:
         if given == BINARY:
             return _infallible(_decoded)
@@ -389,32 +389,41 @@ def _from_time(given: pa.DataType, wanted: pa.DataType, zone: str) -> Cast:
     if pa.types.is_floating(wanted):
         return _infallible(lambda array: rebuilt(numbers(array) / SECOND, wanted, nulls(array)))
     if pa.types.is_decimal(wanted):
-        return lambda array: _float_to_decimal(rebuilt(numbers(array) / SECOND, DOUBLE, nulls(array)), wanted)
+        return lambda array: rescaled(_decimal_seconds(array), wanted)
     return lambda array: _fitting(rebuilt(numbers(array) // SECOND, BIGINT, nulls(array)), wanted)
 
 
-def _nested(given: pa.DataType, wanted: pa.DataType, zone: str) -> Cast:
-    """Casts member by member; a member that fails makes the whole cast fail."""
+def _decimal_seconds(array: pa.Array) -> pa.Array:
+    """Instants as exact seconds since 1970."""
+    micros = pc.cast(rebuilt(numbers(array), BIGINT, nulls(array)), pa.decimal128(19, 0))
+    return pa.Array.from_buffers(pa.decimal128(19, 6), len(micros), micros.buffers()[:2], offset=micros.offset)
+
+
+def _nested(given: pa.DataType, wanted: pa.DataType, zone: str, strict: bool) -> Cast:
+    """Casts member by member; where the cast is strict, a member that fails makes the whole cast fail."""
     if pa.types.is_struct(given):
-        return _struct(given, wanted, zone)
-    inside = caster(_inner(given), _inner(wanted), zone)
+        return _struct(given, wanted, zone, strict)
+    inside = caster(_inner(given), _inner(wanted), zone, strict)
 
     def convert(array: pa.Array) -> tuple[pa.Array, pa.BooleanArray | None]:
         if pa.types.is_map(given):
             flat = array.items[array.offsets[0].as_py() : array.offsets[-1].as_py()]
             values, bad = inside(flat)
-            _refuse_inside(flat, bad, given, wanted)
+            _refuse_inside(flat, bad if strict else None, given, wanted)
             keys = array.keys[array.offsets[0].as_py() : array.offsets[-1].as_py()]
-            return pa.MapArray.from_arrays(_offsets(array), keys, values, wanted), None
+            return pa.MapArray.from_arrays(_offsets(array), keys, values, wanted, mask=_mask(array)), None
         flat = array.flatten()
         values, bad = inside(flat)
-        _refuse_inside(flat, bad, given, wanted)
+        _refuse_inside(flat, bad if strict else None, given, wanted)
         lengths = pc.fill_null(pc.list_value_length(array), 0)
         ends = np.concatenate([[0], np.cumsum(numbers(lengths))])
-        mask = array.is_null() if array.null_count else None
-        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), values, wanted, mask=mask), None
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), values, wanted, mask=_mask(array)), None
 
     return convert
+
+
+def _mask(array: pa.Array) -> pa.BooleanArray | None:
+    return array.is_null() if array.null_count else None
 
 
 def _inner(type_: pa.DataType) -> pa.DataType:
@@ -430,8 +439,8 @@ def _refuse_inside(flat: pa.Array, bad: pa.BooleanArray | None, given: pa.DataTy
         raise _error(flat[first_true(bad) or 0].as_py(), _inner(given), _inner(wanted))
 
 
-def _struct(given: pa.DataType, wanted: pa.DataType, zone: str) -> Cast:
-    runs = [caster(a.type, b.type, zone) for a, b in zip(given, wanted, strict=True)]
+def _struct(given: pa.DataType, wanted: pa.DataType, zone: str, strict: bool) -> Cast:
+    runs = [caster(a.type, b.type, zone, strict) for a, b in zip(given, wanted, strict=True)]
 
     def convert(array: pa.Array) -> tuple[pa.Array, pa.BooleanArray | None]:
         members, failed = [], None
@@ -439,7 +448,6 @@ def _struct(given: pa.DataType, wanted: pa.DataType, zone: str) -> Cast:
             values, bad = run(pc.struct_field(array, [i]))
             members.append(values)
             failed = bad if failed is None else failed if bad is None else pc.or_(failed, bad)
-        mask = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(members, fields=list(wanted), mask=mask), failed
+        return pa.StructArray.from_arrays(members, fields=list(wanted), mask=_mask(array)), failed
 
     return convert

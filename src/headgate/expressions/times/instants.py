@@ -10,8 +10,7 @@ from headgate.expressions.buffers import Numbers, nulls, numbers, rebuilt
 from headgate.expressions.coercion import implicit, is_decimal, is_floating
 from headgate.expressions.errors import EvaluationError
 from headgate.expressions.kernels import Kernel, Value, all_null, arrays, constant, null_literal
-from headgate.expressions.registry import function
-from headgate.expressions.rules import takes
+from headgate.expressions.registry import function, typed
 from headgate.expressions.signature import Literals, Rule, Signature, Types, WrongArguments, count_arguments
 from headgate.expressions.times.dates import TRUNCATIONS, floored
 from headgate.expressions.times.moving import MICROSECONDS
@@ -164,8 +163,24 @@ def _unix_timestamp_types(name: str, types: Types, literals: Literals) -> Signat
     return Signature(name, types, BIGINT, native=False)
 
 
-@function("unix_timestamp", types=_unix_timestamp_types, aliases={"to_unix_timestamp": "unix_timestamp"})
-@function("unix_seconds", "unix_millis", "unix_micros", types=takes((TIMESTAMP,), BIGINT))
+def _to_unix_timestamp_types(name: str, types: Types, literals: Literals) -> Signature:
+    count_arguments(name, types, 1, 2)
+    return _unix_timestamp_types("unix_timestamp", types, literals)
+
+
+def _unix_types(name: str, types: Types, literals: Literals) -> Signature:
+    """Spark casts nothing to TIMESTAMP here."""
+    count_arguments(name, types, 1)
+    if types[0] not in (TIMESTAMP, NULL):
+        raise WrongArguments(f"{name} takes a TIMESTAMP, not {sql_name(types[0])}", 0)
+    return Signature(name, (TIMESTAMP,), BIGINT)
+
+
+typed("to_unix_timestamp", types=_to_unix_timestamp_types)
+
+
+@function("unix_timestamp", types=_unix_timestamp_types)
+@function("unix_seconds", "unix_millis", "unix_micros", types=_unix_types)
 def _unix(call: Call) -> Kernel:
     unit = {"unix_millis": 1_000, "unix_micros": 1}.get(call.name, SECOND)
     zoned = call.args[0].type != TIMESTAMP
