@@ -24,7 +24,6 @@ _PLAIN: tuple[tuple[pa.DataType, Callable[[], spark.DataType]], ...] = (
     (ours.DATE, spark.DateType),
     (ours.TIMESTAMP, spark.TimestampType),
     (ours.TIMESTAMP_NTZ, spark.TimestampNTZType),
-    (ours.TIME, spark.TimeType),
     (ours.INTERVAL, spark.DayTimeIntervalType),
     (ours.NULL, spark.NullType),
 )

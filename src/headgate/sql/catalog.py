@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
+import pyarrow as pa
 from sqlglot import exp
 
 from headgate.graph import types as t
@@ -27,7 +28,7 @@ from headgate.sql.selects import SelectBinder
 from headgate.sql.sources import SourceBinder
 from headgate.sql.windows import check_scalar
 
-# Sinks that take columns by position, so that two of them may have one name.
+# Sinks that take any Arrow column by position: two columns may have one name, and TIME is no problem.
 _BY_POSITION = frozenset(("callback", "console", "memory", "noop"))
 
 
@@ -187,8 +188,10 @@ class Catalog:
         return Query(name, made, schema, cls, sinks, spec, mode, sql)
 
     def _check_columns(self, relation: Relation, select: exp.Expr, sinks: tuple[Sink, ...], script: Script) -> None:
-        """Refuses two columns of one name. Only columns without a name of their own may share the one Spark gives them,
-        where no sink stores columns by name."""
+        """Refuses types that a sink cannot hold, and two columns of one name.
+
+        Only columns without an alias may share the name that Spark gives them, where no sink stores columns by name.
+        """
         listed = _first_select(select).expressions
         star = any(e.find(exp.Star) for e in listed if isinstance(e, (exp.Star, exp.Column, exp.Dot)))
         own = {e.alias_or_name.lower() for e in listed if isinstance(e, (exp.Alias, exp.Column, exp.Dot))}
@@ -196,6 +199,9 @@ class Catalog:
         seen: set[str] = set()
         for column in relation.columns:
             name = column.name.lower()
+            if by_name and _holds_time(column.expr.type):
+                message = f"{by_name[0]} cannot hold a TIME; write CAST({column.name} AS STRING)"
+                raise script.error(message, _place(select, column.name))
             if name in seen and (star or name in own or by_name or relation.identity is not None):
                 hint = "give one another name with AS"
                 if star:
@@ -286,6 +292,11 @@ def _clause(sink: Sink) -> st.Into:
 def _visible(relation: Relation) -> Operator:
     """A relation's columns as an operator's."""
     return relation.projected().base
+
+
+def _holds_time(type_: pa.DataType) -> bool:
+    """Whether a type is TIME or has a member of type TIME."""
+    return bool(type_ == t.TIME) or any(_holds_time(type_.field(i).type) for i in range(type_.num_fields))
 
 
 def _first_select(select: exp.Expr) -> exp.Expr:
