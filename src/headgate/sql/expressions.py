@@ -258,7 +258,7 @@ class ExpressionBinder:
         if isinstance(unit, exp.Literal) and unit.is_string:
             raise self.error(f"the unit of {node.name} is written without quotes, as in {node.name}(DAY, …)", unit)
         word = unit.name.lower() if isinstance(unit, (exp.Column, exp.Var)) else ""
-        word = "day" if word == "dayofyear" else word
+        word = "day" if word == "dayofyear" and name == "timestampadd" else word  # Spark fails on it in timestampdiff
         args = [Literal(t.STRING, word), *(self.bind(a) for a in rest)]
         return self.apply(name, args, node, [start(a) for a in node.expressions])
 
