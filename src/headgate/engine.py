@@ -296,11 +296,12 @@ class Engine:
 
     def _open_parts(self) -> None:
         """Makes the parts of a running engine; `_close` undoes it, also halfway."""
-        spark = self.spark
-        spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
+        # Before Spark starts, which takes seconds.
         checkpoint = Checkpoint(self._folder)
         checkpoint.probe()
         run = checkpoint.identity()
+        spark = self.spark
+        spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
         self._tables = {name: _loaded(spark, table) for name, table in dict(self._catalog.tables).items()}
         self._publisher = Publisher(
             checkpoint,

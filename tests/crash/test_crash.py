@@ -86,7 +86,7 @@ class Arrivals:
 
 
 class Driver:
-    """One life of the engine, in a process group of its own."""
+    """One life of the engine, in a session of its own."""
 
     def __init__(self, root: Path, point: str = "none", number: int = 1, once: bool = False) -> None:
         arguments = ["run", str(root / "script.sql"), "--checkpoint", str(root / "ck"), *(["--once"] if once else [])]
@@ -109,28 +109,35 @@ class Driver:
         """Waits until this life has committed an epoch."""
         wait_until(lambda: self._newest() != self._before, self.process)
 
-    def workers(self) -> list[int]:
-        """The Python workers of this life's Spark."""
-        found = []
+    def processes(self) -> dict[int, str]:
+        """The commands of all processes of this life: the driver, its JVM, the daemon of Spark's workers, and these."""
+        found: dict[int, str] = {}
         for entry in Path("/proc").iterdir():
-            try:
-                if entry.name.isdigit() and os.getpgid(int(entry.name)) == self.process.pid:
-                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                    parent = int(re.search(r"PPid:\s+(\d+)", (entry / "status").read_text()).group(1))  # type: ignore[union-attr]
-                    above = (Path("/proc") / str(parent) / "cmdline").read_bytes().decode()
-                    if "pyspark.daemon" in command and "pyspark.daemon" in above:
-                        found.append(int(entry.name))
-            except (OSError, AttributeError):
-                continue
+            # A process may end while it is looked at.
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and os.getsid(int(entry.name)) == self.process.pid:
+                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         return found
+
+    def workers(self) -> list[int]:
+        """The Python workers of this life's Spark: children of the daemon, with its command."""
+        daemons = [pid for pid, command in self.processes().items() if "headgate.spark.daemon" in command]
+        return [pid for pid in daemons if _parent(pid) in daemons]
 
     def kill(self) -> None:
         """The whole machine goes down: driver, JVM and workers."""
-        if self.process.poll() is None or self.workers():
+        for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
         self._log.close()
+
+
+def _parent(process: int) -> int:
+    with contextlib.suppress(OSError):
+        match = re.search(r"PPid:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
+        return int(match[1]) if match else 0
+    return 0
 
 
 def _expected(spark: Any, root: Path, name: str) -> Counter[str]:
@@ -157,7 +164,9 @@ def _crash(spark: Any, root: Path, seed: int, kinds: Sequence[str]) -> None:
         else:
             driver.wait_for_commit()
             if kind == "worker":
-                for pid in driver.workers():
+                workers = driver.workers()
+                assert workers, "the driver has committed an epoch and has no Python worker"
+                for pid in workers:
                     os.kill(pid, signal.SIGKILL)
                 arrivals.more(2)
             # Any moment: nothing is waited for.
@@ -181,7 +190,7 @@ def _crash(spark: Any, root: Path, seed: int, kinds: Sequence[str]) -> None:
 
 @pytest.mark.spark
 def test_three_crashes(spark: Any, tmp_path: Path) -> None:
-    _crash(spark, tmp_path, 11, ["after-commit", "before-commit", "before-publish"])
+    _crash(spark, tmp_path, 11, ["worker", "before-commit", "before-publish"])
 
 
 @pytest.mark.slow

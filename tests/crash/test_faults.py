@@ -69,6 +69,10 @@ class Place:
             self.command(*more), cwd=self.root, capture_output=True, text=True, timeout=LIMIT, check=False
         )
 
+    def commits(self) -> list[int]:
+        """The committed epochs that the checkpoint still holds."""
+        return sorted(int(file.stem) for file in (self.root / self.checkpoint / "commits").glob("*.json"))
+
     def refused(self, *more: str) -> str:
         """Runs it, which must fail with one line; gives the line."""
         ended = self.run(*more)
@@ -82,9 +86,13 @@ class Place:
         return line
 
     def completes(self, spark: Any) -> None:
-        """Runs it to the end of all rows: the files are what Spark's batch answer is."""
-        ended = self.run("--once", "--quiet")
+        """Runs it to the end of all rows: it continues after the last commit, and the files hold Spark's answer."""
+        before = self.commits()
+        ended = self.run("--once")
         assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}"
+        assert "Traceback" not in ended.stderr
+        if before:
+            assert f"continues after epoch {before[-1]}" in ended.stdout
         spark.read.parquet(str(self.source)).createOrReplaceTempView("s")
         for name, select in QUERIES.items():
             files = (self.root / "out" / name).glob("*.parquet")
@@ -94,18 +102,23 @@ class Place:
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """A run that read six files and was stopped in an orderly way; three more files have arrived since."""
+    """A run that read six files and was stopped by Ctrl-C, in an orderly way; three more files have arrived since."""
     root = tmp_path_factory.mktemp("stopped")
     place = Place(root / "place", root / "source")
     for number in range(6):
         _arrive(place.source, number)
     process = subprocess.Popen(
-        place.command("--quiet"), cwd=place.root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        place.command(), cwd=place.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    wait_until(lambda: (place.root / "ck" / "commits" / f"{5:012d}.json").exists(), process)
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=LIMIT)
-    assert process.returncode == 0, errors
+    try:
+        wait_until(lambda: 5 in place.commits(), process)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=LIMIT)
+    finally:
+        process.kill()
+    assert process.returncode == 0, output
+    assert "the same command continues from there" in output
+    assert "Traceback" not in output
     for number in range(6, 9):
         _arrive(place.source, number)
     return place

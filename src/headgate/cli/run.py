@@ -50,6 +50,7 @@ def run(
 ) -> None:
     """Runs the queries of a script until Ctrl-C, or with --once until all available rows are processed."""
     from headgate.engine import Engine
+    from headgate.spark.checkpoint import Checkpoint
 
     if replicas > 1:
         raise InputError("--replicas: more than one copy of the network is not supported yet; leave it at 1")
@@ -61,6 +62,9 @@ def run(
         engine.execute(text, file=str(script))
         if not engine.queries:
             raise InputError(f"{script}: there is no query in it; add CREATE QUERY name AS SELECT …")
+        if checkpoint is not None:
+            # A checkpoint that cannot be used is reported at once, not after Spark has started.
+            Checkpoint(checkpoint).probe()
         engine.spark  # noqa: B018
     if stop_requested.is_set():
         engine.stop()

@@ -198,9 +198,10 @@ class Checkpoint:
         return known
 
     def probe(self) -> None:
-        """CheckpointError if the folder cannot be written, so that this is reported before anything starts."""
+        """CheckpointError if the folder cannot be written, or its newest commit cannot be read."""
         self.write("probe", b"headgate")
         self.files.delete_file(f"{self.root}/probe")
+        self.newest()
 
     def published(self) -> int:
         """The last epoch whose results all sinks have; -1 if none."""
