@@ -1,7 +1,7 @@
 """Runs `headgate run` in a process that kills itself with −9 at a chosen point of the commit protocol.
 
-Usage: driver.py POINT NUMBER ARGUMENTS…: POINT is one of `POINTS`, or `none`; the process dies when it reaches the
-point for the NUMBERth time.
+Usage: driver.py POINT NUMBER FUSE ARGUMENTS…: POINT is one of `POINTS`, or `none`; the process dies when it reaches the
+point for the NUMBERth time after the file FUSE has appeared.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from headgate.cli.main import run
@@ -27,8 +28,8 @@ POINTS: dict[str, tuple[type, str, bool]] = {
 }
 
 
-def arm(point: str, number: int) -> None:
-    """Makes the process die when it reaches the point for the `number`th time."""
+def arm(point: str, number: int, fuse: Path) -> None:
+    """Makes the process die when it reaches the point for the `number`th time while `fuse` exists."""
     if point == "in-clean":
         # Otherwise old commits are removed every twentieth epoch only.
         epochs._CLEAN_EVERY = 1
@@ -37,7 +38,7 @@ def arm(point: str, number: int) -> None:
     left = [number]
 
     def armed(self: Any, *args: Any, **named: Any) -> Any:
-        left[0] -= 1
+        left[0] -= fuse.exists()
         if before and left[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         result = original(self, *args, **named)
@@ -50,5 +51,5 @@ def arm(point: str, number: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] != "none":
-        arm(sys.argv[1], int(sys.argv[2]))
-    run(sys.argv[3:])
+        arm(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))
+    run(sys.argv[4:])

@@ -92,7 +92,7 @@ class Driver:
         arguments = ["run", str(root / "script.sql"), "--checkpoint", str(root / "ck"), *(["--once"] if once else [])]
         self._log = (root / "log").open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.driver", point, str(number), *arguments],
+            [sys.executable, "-m", "tests.crash.driver", point, str(number), str(root / "fuse"), *arguments],
             stdout=subprocess.PIPE if once else self._log,
             stderr=self._log,
             cwd=Path(__file__).parents[2],
@@ -147,28 +147,37 @@ def _expected(spark: Any, root: Path, name: str) -> Counter[str]:
     return Counter(map(repr, spark.sql(text).toArrow().to_pylist()))
 
 
-def _crash(spark: Any, root: Path, seed: int, kinds: Sequence[str]) -> None:
-    """Crashes of the kinds, one life each, then a run to the end of all rows."""
+def _crash(spark: Any, root: Path, seed: int, lives: Sequence[str]) -> None:
+    """Lives of the engine that end by a crash, then a run to the end of all rows.
+
+    A life is a point of `POINTS` at which it dies, or `random`, or `worker`: first Spark's Python workers are killed,
+    which it survives. `worker before-commit` is both.
+    """
     chance = random.Random(seed)
     (root / "script.sql").write_text(SCRIPT.format(root=root, **QUERIES))
     arrivals = Arrivals(root, seed)
     arrivals.more(2)
-    for kind in kinds:
+    for life in lives:
+        point = next((word for word in life.split() if word in POINTS), None)
         number = chance.randint(1, 3)
-        driver = Driver(root, kind if kind in POINTS else "none", number)
+        fuse = root / "fuse"
+        fuse.unlink(missing_ok=True)
+        driver = Driver(root, point or "none", number)
         arrivals.more(chance.randint(2, 4))
-        if kind in POINTS:
+        if point is None or life.startswith("worker"):
+            driver.wait_for_commit()
+        if life.startswith("worker"):
+            workers = driver.workers()
+            assert workers, "the driver has committed an epoch and has no Python worker"
+            for pid in workers:
+                os.kill(pid, signal.SIGKILL)
+            arrivals.more(2)
+        fuse.touch()
+        if point is not None:
             # An epoch takes two files of a stream, and passes each point at least once.
             arrivals.more(2 * number)
             assert driver.process.wait(LIMIT) == -signal.SIGKILL, (root / "log").read_text()[-3000:]
         else:
-            driver.wait_for_commit()
-            if kind == "worker":
-                workers = driver.workers()
-                assert workers, "the driver has committed an epoch and has no Python worker"
-                for pid in workers:
-                    os.kill(pid, signal.SIGKILL)
-                arrivals.more(2)
             # Any moment: nothing is waited for.
             time.sleep(chance.uniform(0.0, 1.5))
         driver.kill()
@@ -190,7 +199,7 @@ def _crash(spark: Any, root: Path, seed: int, kinds: Sequence[str]) -> None:
 
 @pytest.mark.spark
 def test_three_crashes(spark: Any, tmp_path: Path) -> None:
-    _crash(spark, tmp_path, 11, ["worker", "before-commit", "before-publish"])
+    _crash(spark, tmp_path, 11, ["worker before-commit", "before-publish"])
 
 
 @pytest.mark.slow

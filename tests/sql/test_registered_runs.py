@@ -50,6 +50,8 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "STRUCT<a:ARRAY<INT>>": ({"a": [1]}, {"a": None}),
     "ARRAY<STRUCT<a:INT>>": ([{"a": 1}], [None]),
 }
+ALIKE = {"TINYINT", "SMALLINT", "FLOAT", "DECIMAL(38,0)", "STRUCT<a:ARRAY<INT>>"}
+"""Types that the operators treat as another type of the list."""
 MINUTE = "'1 minute'"
 AGGREGATES = [
     *("count", "sum", "avg", "min", "max", "first", "last", "any_value", "stddev", "var_pop", "skewness", "kurtosis"),
@@ -190,7 +192,9 @@ def run(catalog: Catalog, name: str, values: tuple[Any, Any]) -> pa.Table:
     return runner.results(name)
 
 
-@pytest.mark.parametrize("type_", VALUES)
+@pytest.mark.parametrize(
+    "type_", [pytest.param(each, marks=pytest.mark.slow) if each in ALIKE else each for each in VALUES]
+)
 def test_what_is_registered_runs(type_: str) -> None:
     catalog = declared(type_)
     problems, accepted, refused = [], 0, 0

@@ -17,6 +17,7 @@ from headgate.operators.batch import Arrival
 from headgate.runtime.dataflow import key_of
 from headgate.runtime.limits import Failure
 from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit, Place
+from headgate.spark.epoch_failures import EpochFailures
 from headgate.spark.expression_failures import CatalystColumns
 from headgate.spark.plan import Plan
 from headgate.spark.prefilter import Prefilter
@@ -78,6 +79,7 @@ class Epochs:
         self._since_clean = 0
         self._closed = False
         self._warm = warm
+        self._failures = EpochFailures(checkpoint.uri)
         self._catalyst = CatalystColumns()
         self._prefilter = Prefilter()
         self._left: tuple[Plan, object, tuple[Query, ...]] | None = None
@@ -113,6 +115,7 @@ class Epochs:
     def run_backlog(self, *, finish: bool = False) -> bool:
         """An epoch without new rows: processes the backlog; with `finish`, every stream ends first.
 
+        An epoch that fails because a worker or an executor was lost is repeated; a lane repeats its own by a restart.
         It also runs if the last epochs reported no metrics and no rows have arrived since. False if there was nothing
         to do.
         """
@@ -121,8 +124,16 @@ class Epochs:
                 self._free.wait()
             if not finish and not self.waiting and not self._metrics_due():
                 return False
-            self._run_epoch(None, None, time.time(), finish)
-            return True
+            while True:
+                try:
+                    self._run_epoch(None, None, time.time(), finish)
+                    return True
+                except EpochsClosed:
+                    raise
+                except Exception as error:
+                    final = self._failures.final(error)
+                    if final is not None:
+                        raise final from error
 
     def _run_epoch(self, frame: Any, of: tuple[str, str, int] | None, arrived: float, finish: bool) -> None:
         if self._closed:

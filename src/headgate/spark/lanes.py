@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,21 +13,12 @@ import pyarrow as pa
 
 from headgate.graph.queries import Query, Stream
 from headgate.graph.types import Schema
-from headgate.spark.checkpoint import Checkpoint, CheckpointError
+from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.epoch_failures import EpochFailures, LaneError
 from headgate.spark.lane import Lane
 from headgate.spark.packing import Packing
 from headgate.spark.required_columns import RequiredColumns, required_columns
 from headgate.spark.source_rows import SourceRows, StreamOpener
-
-_RETRIES = 5
-_RETRY_WINDOW = 60.0
-"""Seconds without a failure after which the count of retries starts again."""
-
-_UNWRITABLE = ("No space left on device", "Read-only file system", "Disk quota exceeded")
-
-
-class LaneError(RuntimeError):
-    """A lane has stopped and is not restarted; the message says why."""
 
 
 @dataclass
@@ -133,16 +123,16 @@ class Lanes:
 
     def wait(self) -> None:
         """Waits until all lanes have ended; used with `once`."""
-        tries = 0
+        failures = EpochFailures(self._checkpoint.uri)
         for planned in list(self._planned.values()):
             while planned.lane is not None:
                 planned.lane.wait()
                 error = planned.lane.failure
                 if error is None:
                     break
-                tries += 1
-                if tries > _RETRIES or not _transient(error):
-                    self._failed = _cause(error, self._checkpoint.uri)
+                final = failures.final(error)
+                if final is not None:
+                    self.fail(final)
                     return
                 with self._lock:
                     self._stale.add(planned.name)
@@ -159,18 +149,16 @@ class Lanes:
 
     def _restart_failed(self) -> None:
         """Restarts lanes whose epoch failed for a transient reason, such as a killed worker."""
-        tries, last = 0, time.monotonic()
+        failures = EpochFailures(self._checkpoint.uri)
         while not self._stopped and self._failed is None:
             time.sleep(0.1)
             for planned in list(self._planned.values()):
                 error = planned.lane.failure if planned.lane is not None and not planned.lane.active else None
                 if error is None or self._stopped:
                     continue
-                if time.monotonic() - last > _RETRY_WINDOW:
-                    tries = 0
-                tries, last = tries + 1, time.monotonic()
-                if tries > _RETRIES or not _transient(error):
-                    self._failed = _cause(error, self._checkpoint.uri)
+                final = failures.final(error)
+                if final is not None:
+                    self.fail(final)
                     return
                 with self._lock:
                     self._stale.add(planned.name)
@@ -276,33 +264,3 @@ def _computed(carried: RequiredColumns) -> list[tuple[str, pa.DataType, str]]:
 def _noted(checkpoint: Checkpoint) -> dict[str, list[str]]:
     text = checkpoint.text("lanes.json")
     return {} if text is None else json.loads(text)
-
-
-def _transient(error: Exception) -> bool:
-    """Whether the same epoch may succeed when it is repeated: a worker or an executor was lost."""
-    text = str(error)
-    lost = ("Python worker exited unexpectedly", "ExecutorLost", "Connection reset", "Broken pipe", "EOFException")
-    # On a busy machine a Python worker may start too late to connect.
-    late = ("CANNOT_OPEN_SOCKET", "Accept timed out")
-    return any(sign in text for sign in (*lost, *late)) and "CheckpointError" not in text
-
-
-def _cause(error: Exception, checkpoint: str) -> Exception:
-    """The error in one line: the one raised in the epoch, without Spark's wrapping."""
-    text = str(error)
-    lines = [line.strip() for line in text.splitlines()]
-    ours = [line for line in lines if line.startswith("headgate.") and "Error: " in line]
-    if ours:
-        kind, _, said = ours[-1].partition("Error: ")
-        return CheckpointError(said) if kind.endswith(".Checkpoint") else LaneError(said)
-    for sign in _UNWRITABLE:
-        if sign in text:
-            return CheckpointError(
-                f"checkpoint {checkpoint}: Spark cannot write its log of the lane: {sign}; nothing is lost: start again"
-                " when the folder can be written"
-            )
-    # The last Python exception of the epoch, if there is one; its traceback is of no use to users.
-    found = re.findall(r"(?m)^(?:: )?[\w.$]+(?:Error|Exception): (.+)$", text.partition("=== Streaming Query ===")[0])
-    raised = [line for line in found if not line.startswith("An error occurred while calling")]
-    said = raised[-1] if raised else re.sub(r"^\[STREAM_FAILED\].*? terminated with exception: ", "", lines[0])
-    return LaneError(re.split(r"\.? SQLSTATE:", said)[0])

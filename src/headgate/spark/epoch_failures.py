@@ -1,0 +1,69 @@
+"""Failed epochs: which are repeated, and what is reported of the others."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from headgate.spark.checkpoint import CheckpointError
+
+_RETRIES = 5
+_RETRY_WINDOW = 60.0
+"""Seconds without a failure after which the count of retries starts again."""
+
+_UNWRITABLE = ("No space left on device", "Read-only file system", "Disk quota exceeded")
+
+
+class LaneError(RuntimeError):
+    """A lane has stopped and is not restarted; the message says why."""
+
+
+class EpochFailures:
+    """Counts the failures of one loop of epochs. Used by one thread."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self._checkpoint = checkpoint
+        self._retries = 0
+        self._last = time.monotonic()
+
+    def final(self, error: Exception) -> Exception | None:
+        """None if the epoch may be repeated; else the error that ends the run, in one line."""
+        now = time.monotonic()
+        if now - self._last > _RETRY_WINDOW:
+            self._retries = 0
+        self._retries, self._last = self._retries + 1, now
+        if self._retries <= _RETRIES and _transient(error):
+            return None
+        return _cause(error, self._checkpoint)
+
+
+def _transient(error: Exception) -> bool:
+    """Whether the same epoch may succeed when it is repeated: a worker or an executor was lost."""
+    text = str(error)
+    lost = ("Python worker exited unexpectedly", "ExecutorLost", "Connection reset", "Broken pipe", "EOFException")
+    # On a busy machine a Python worker may start too late to connect.
+    late = ("CANNOT_OPEN_SOCKET", "Accept timed out")
+    return any(sign in text for sign in (*lost, *late)) and "CheckpointError" not in text
+
+
+def _cause(error: Exception, checkpoint: str) -> Exception:
+    """The error in one line: the one raised in the epoch, without Spark's wrapping."""
+    if type(error).__module__.startswith("headgate."):
+        return error
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines()]
+    ours = [line for line in lines if line.startswith("headgate.") and "Error: " in line]
+    if ours:
+        kind, _, said = ours[-1].partition("Error: ")
+        return CheckpointError(said) if kind.endswith(".Checkpoint") else LaneError(said)
+    for sign in _UNWRITABLE:
+        if sign in text:
+            return CheckpointError(
+                f"checkpoint {checkpoint}: Spark cannot write its log of the lane: {sign}; nothing is lost: start again"
+                " when the folder can be written"
+            )
+    # The last Python exception of the epoch, if there is one; its traceback is of no use to users.
+    found = re.findall(r"(?m)^(?:: )?[\w.$]+(?:Error|Exception): (.+)$", text.partition("=== Streaming Query ===")[0])
+    raised = [line for line in found if not line.startswith("An error occurred while calling")]
+    said = raised[-1] if raised else re.sub(r"^\[STREAM_FAILED\].*? terminated with exception: ", "", lines[0])
+    return LaneError(re.split(r"\.? SQLSTATE:", said)[0])
