@@ -15,7 +15,7 @@ _LOOK_EVERY = 0.2
 
 
 class Backlog:
-    """A thread that runs such epochs until it is stopped. An epoch that raises stops the lanes."""
+    """A thread that runs such epochs until it is stopped. An epoch that fails finally ends the engine."""
 
     def __init__(self, epochs: Epochs, lanes: Lanes) -> None:
         self._epochs = epochs

@@ -47,7 +47,7 @@ class Epoch:
 
 
 class Epochs:
-    """Runs epochs for an engine. `run` may be called from any thread; epochs never overlap.
+    """Runs epochs for an engine. Its methods may be called from any thread; epochs never overlap.
 
     The first waits for the thread `warm` to end. `listen` is called with every epoch after its commit, in order, on
     the thread that ran it.
