@@ -1,0 +1,185 @@
+"""What the driver and the hosts say to each other, through a Spark task: one request and one answer an epoch.
+
+A message is a dataclass of plain values. On the wire it is a line of JSON with its type, followed by the bytes that it
+names (`pack`, `unpack`). Imports neither SQL nor the network: Spark's Python workers load it with every task.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+PROPERTY = "headgate.epoch"
+"""The local property of a Spark job that carries its `EpochRequest`, as JSON."""
+
+ANSWER_DDL = "answer binary"
+"""The columns that a task returns: one row, a packed `EpochAnswer`."""
+
+DEAD = "dead letters"
+"""The name of the malformed rows among the results."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The location of bytes in the checkpoint: a file, the range in it, and their checksum."""
+
+    file: str
+    offset: int
+    length: int
+    crc: int
+
+
+@dataclass(frozen=True)
+class HostAddress:
+    """Where a host listens: a Unix socket on its node, and a TCP port if other nodes may reach it (0: they may not).
+
+    `pid` is the process of its supervisor.
+    """
+
+    node: str
+    socket: str
+    pid: int
+    tcp: str = ""
+    port: int = 0
+
+
+@dataclass(frozen=True)
+class ExpressionFailure:
+    """A query that fails because Catalyst raised: the operator, the expression, and Spark's message."""
+
+    query: str
+    operator: str
+    detail: str
+    error: str
+
+
+@dataclass(frozen=True)
+class EpochRequest:
+    """The driver's request to the host of a replica for one epoch. Small: plan and state are in the checkpoint.
+
+    - `run`: the identity of the checkpoint; `token`: the secret that a host asks for
+    - `fence`: (generation of the driver, number of the request); rises with every request. A host refuses a request
+      with a lower fence than one that it has seen
+    - `after`: the last committed epoch, from whose state this one continues; -1 if there is none
+    - `attempt`: a name for this attempt at the epoch, never used before
+    - `packing`: how the rows are packed; None for an epoch without new rows
+    - `arrived`: when the rows arrived (s since 1970)
+    - `budget`: seconds that the job may wait for the network; None: until its queues are empty
+    - `finish`: every stream ends
+    - `detailed`: whether the answer includes the metrics, which are expensive to gather and to send
+    - `host`: where the host of the replica was last; None if the driver knows of none
+    - `owner`: process with which a host that is started for this request ends; 0: the executor of the task
+    - `expression_failures`: queries for which Catalyst raised on these rows: they fail
+    """
+
+    run: str
+    token: str
+    fence: tuple[int, int]
+    checkpoint: str
+    epoch: int
+    after: int
+    attempt: str
+    plan: str
+    packing: str | None
+    arrived: float
+    budget: float | None = None
+    finish: bool = False
+    detailed: bool = True
+    replica: int = 0
+    host: HostAddress | None = None
+    owner: int = 0
+    expression_failures: tuple[ExpressionFailure, ...] = ()
+
+    def text(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @staticmethod
+    def parse(text: str) -> EpochRequest:
+        found = json.loads(text)
+        host = found["host"]
+        return EpochRequest(
+            **{
+                **found,
+                "fence": tuple(found["fence"]),
+                "host": None if host is None else HostAddress(**host),
+                "expression_failures": tuple(ExpressionFailure(**each) for each in found["expression_failures"]),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A file of results that a host has written under a hidden name; publishing moves it to its `final` name."""
+
+    query: str
+    folder: str
+    hidden: str
+    final: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class EpochAnswer:
+    """The host's answer: the state is written, and the results are written or part of the answer.
+
+    - `restored`: whether the host had to restore its state for this epoch
+    - `snapshot`: the place of the manifest; `files`: all files that the state needs
+    - `results`: the place of each query's results in the outbox; `written`: files that are already in their folders
+    - `arrivals`: count, total and first of the arrival times behind each query's results
+    - `failures`: every query that has failed so far (`Failure.state`); `failed`: those that failed in this epoch
+    - `waiting`: rows that wait in queues; the host goes on with them
+    - `selected`: for streams read only by selections, rows so far and rows kept
+    """
+
+    replica: int
+    epoch: int
+    attempt: str
+    host: HostAddress
+    restored: bool
+    snapshot: Place
+    files: tuple[str, ...]
+    results: tuple[tuple[str, Place], ...] = ()
+    written: tuple[WrittenFile, ...] = ()
+    arrivals: Mapping[str, tuple[int, float, float]] = field(default_factory=dict)
+    failures: tuple[Mapping[str, Any], ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    waiting: int = 0
+    grants: int = 0
+    selected: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, Any] | None = None
+    inline: Mapping[str, bytes] = field(default_factory=dict)
+    """Results (Arrow IPC streams) that the driver need not read from the outbox, by query."""
+
+    def pack(self) -> bytes:
+        plain = asdict(self)
+        inline = plain.pop("inline")
+        plain["inline"] = [[name, len(data)] for name, data in inline.items()]
+        head = json.dumps(plain, separators=(",", ":")).encode()
+        return b"".join((len(head).to_bytes(4, "big"), head, *inline.values()))
+
+    @staticmethod
+    def unpack(data: bytes) -> EpochAnswer:
+        length = int.from_bytes(data[:4], "big")
+        found = json.loads(data[4 : 4 + length])
+        inline: dict[str, bytes] = {}
+        start = 4 + length
+        for name, size in found["inline"]:
+            inline[name] = data[start : start + size]
+            start += size
+        return EpochAnswer(
+            **{
+                **found,
+                "host": HostAddress(**found["host"]),
+                "snapshot": Place(**found["snapshot"]),
+                "files": tuple(found["files"]),
+                "results": tuple((query, Place(**place)) for query, place in found["results"]),
+                "written": tuple(WrittenFile(**each) for each in found["written"]),
+                "arrivals": {query: tuple(each) for query, each in found["arrivals"].items()},
+                "failures": tuple(found["failures"]),
+                "selected": {stream: tuple(each) for stream, each in found["selected"].items()},
+                "inline": inline,
+            }
+        )
