@@ -6,7 +6,7 @@ import pytest
 
 import headgate.operators.live  # noqa: F401 - imports every live operator
 from headgate.graph.event_times import EventTime
-from headgate.graph.expressions import Call, Column, Expr, Literal
+from headgate.graph.expressions import PYTHON_TIME_LIMIT, Call, Column, Expr, Literal
 from headgate.graph.operators import (
     KINDS,
     Aggregate,
@@ -112,6 +112,19 @@ def test_expressions_say_which_columns_they_are_over() -> None:
     assert [scope for scope, _ in join().expressions] == [LEFT, RIGHT, LEFT, RIGHT, ALL]
     assert [scope for scope, _ in lookup().expressions] == [0, TABLE, ALL]
     assert [scope for scope, _ in aggregate().expressions] == [0, 0, 0, OUTPUT]
+
+
+def test_the_time_limit_is_the_lowest_of_the_python_functions_wherever_they_stand() -> None:
+    def python(limit: float | None) -> Expr:
+        return Call(INT, "python", (VALUE,), "m:f", limit)
+
+    assert all(node.time_limit is None for node in EXAMPLES.values())
+    nested = Call(INT, "add", (python(None), Call(INT, "negative", (python(2.5),))))
+    for node in EXAMPLES.values():
+        changed = node.with_expressions(lambda _, expr: nested)
+        assert changed.time_limit == (2.5 if node.expressions else None)
+    assert Select(ROW, S, (python(None),)).time_limit == PYTHON_TIME_LIMIT
+    assert Select(ROW, Select(ROW, S, (python(1.0),)), (POSITIVE,)).time_limit is None
 
 
 def test_columns_are_traced_to_the_inputs() -> None:

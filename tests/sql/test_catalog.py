@@ -140,6 +140,36 @@ def test_python_functions_take_what_they_declare() -> None:
     assert query.plan.text.startswith("project python[math:pow](cast(#2):double, 2.0:double):double")
 
 
+def test_a_python_function_carries_its_timeout_to_the_operators_that_call_it() -> None:
+    catalog = declared()
+    catalog.execute("CREATE FUNCTION slow(a INT) RETURNS INT AS 'math:ceil' WITH (timeout = '1 minute 30 seconds')")
+    catalog.execute("CREATE FUNCTION quick(a INT) RETURNS INT AS 'math:floor' WITH (timeout = 500ms)")
+    selects = {
+        "SELECT ts FROM sensors WHERE temperature > 3": None,
+        "SELECT depth(humidity) AS d FROM sensors": 30.0,
+        "SELECT 1 + slow(2 + 3) AS d FROM sensors": 90.0,
+        "SELECT CASE WHEN 5 < slow(humidity) THEN quick(temperature) END AS d FROM sensors": 0.5,
+        "SELECT ts FROM (SELECT ts, slow(temperature) + 1 AS t FROM sensors) WHERE NOT 7 >= t": 90.0,
+        "SELECT window(ts, '1 minute') AS w, max(slow(humidity)) FILTER (WHERE depth(temperature) > 1) AS m"
+        " FROM sensors GROUP BY window(ts, '1 minute')": 30.0,
+        "SELECT s.ts FROM sensors s JOIN places p ON s.location = p.location AND quick(s.humidity) < p.size": 0.5,
+    }
+    for number, (select, limit) in enumerate(selects.items()):
+        limits = [node.time_limit for node in catalog.query(f"q{number}", select).plan.walk()]
+        assert min((each for each in limits if each is not None), default=None) == limit, select
+
+
+def test_a_changed_timeout_changes_no_plan() -> None:
+    """So operators find their state again after a restart."""
+    plans = []
+    for timeout in ("", " WITH (timeout = '5 seconds')", " WITH (timeout = '6 seconds')"):
+        catalog = declared()
+        catalog.execute(f"CREATE FUNCTION up(a INT) RETURNS INT AS 'math:ceil'{timeout}")
+        plans.append(catalog.query("q", "SELECT up(humidity) AS u FROM sensors").plan)
+    assert plans[0].text == plans[1].text == plans[2].text
+    assert [plan.time_limit for plan in plans] == [30.0, 5.0, 6.0]
+
+
 def test_positions_count_characters_and_lines() -> None:
     catalog = declared()
     script = (

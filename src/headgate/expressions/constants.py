@@ -6,6 +6,7 @@ What fails stays as it is: it may fail only on the rows that reach it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -36,7 +37,7 @@ def fold(expr: Expr) -> Expr:
         return expr
     args = tuple(fold(a) for a in expr.args)
     if any(new is not old for new, old in zip(args, expr.args, strict=True)):
-        expr = Call(expr.type, expr.name, args, expr.option)
+        expr = replace(expr, arguments=args)
     return fold_call(expr)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from headgate.expressions.functions import fallible
 from headgate.graph.expressions import Call, Expr, Literal
@@ -42,7 +43,7 @@ def normalize(expr: Expr) -> Expr:
         name, args = _MIRRORED[name], (args[1], args[0])
     elif name in _COMMUTATIVE and len(args) == 2 and _later(args[0], args[1]):
         args = (args[1], args[0])
-    return Call(expr.type, name, args, expr.option)
+    return replace(expr, name=name, arguments=args)
 
 
 def conjunction(predicates: Iterable[Expr]) -> tuple[Expr, ...]:

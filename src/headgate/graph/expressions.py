@@ -7,7 +7,7 @@ Equality and hash are structural; the hash is kept, since expressions are looked
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from headgate.graph.structural import Structural
+
+PYTHON_TIME_LIMIT = 30.0
+"""Seconds that a Python function may take for one batch, unless its declaration says otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,11 +101,15 @@ class Call(Expr):
     `name` is a canonical name of `headgate.expressions.functions`. A cast is `Call(target_type, "cast", (x,))`; CASE is
     `Call(type, "case", (when1, then1, …, else))`; a Python function is
     `Call(type, "python", args, option="module:function")`.
+
+    `time_limit` is that of a Python function, in seconds; None is `PYTHON_TIME_LIMIT`. It is no part of the identity:
+    operators keep their state when a declaration changes it. `sql/declare.py` allows one limit a target.
     """
 
     name: str
     arguments: tuple[Expr, ...]
     option: str = ""
+    time_limit: float | None = field(default=None, compare=False)
 
     @property
     def args(self) -> tuple[Expr, ...]:
@@ -121,7 +128,7 @@ class Call(Expr):
         arguments = tuple(arg.rewrite(change) for arg in self.arguments)
         if all(new is old for new, old in zip(arguments, self.arguments, strict=True)):
             return self
-        return Call(self.type, self.name, arguments, self.option)
+        return replace(self, arguments=arguments)
 
 
 @dataclass(frozen=True, eq=False)

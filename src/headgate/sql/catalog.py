@@ -143,7 +143,7 @@ class Catalog:
                 return Result("created", "table", name.text)
             case st.CreateFunction(name=name):
                 self._new_function(name, script)
-                context.functions[name.text] = declare.declare_function(statement, script)
+                context.functions[name.text] = declare.declare_function(statement, context, script)
                 return Result("created", "function", name.text)
             case st.CreateSplit():
                 return self._split(statement, script)

@@ -46,12 +46,13 @@ class Names(MutableMapping[str, Value], Generic[Value]):
 
 @dataclass(frozen=True)
 class PythonFunction:
-    """A function over Arrow arrays: `target` is module:function."""
+    """A function over Arrow arrays: `target` is module:function, `time_limit` is in seconds."""
 
     name: str
     parameters: tuple[pa.DataType, ...]
     returns: pa.DataType
     target: str
+    time_limit: float
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from decimal import Decimal, InvalidOperation
 
 from headgate.graph import types as t
-from headgate.graph.expressions import Column
+from headgate.graph.expressions import PYTHON_TIME_LIMIT, Column
 from headgate.graph.options import Connectors
 from headgate.graph.queries import QueryClass, Sink, Spec, Stream, Table
 from headgate.graph.types import Field, Schema
@@ -14,7 +14,7 @@ from headgate.sql import statements as st
 from headgate.sql.columns import arrow_type
 from headgate.sql.context import Context, PythonFunction
 from headgate.sql.dialect import start
-from headgate.sql.durations import BadDuration, duration
+from headgate.sql.durations import BadDuration, duration, spoken
 from headgate.sql.errors import Script, closest
 from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.options import check_fit, checked, unique
@@ -90,14 +90,32 @@ def declare_table(statement: st.CreateTable, connectors: Connectors | None, scri
     return Table(statement.name.text, schema, source, options)
 
 
-def declare_function(statement: st.CreateFunction, script: Script) -> PythonFunction:
-    """CREATE FUNCTION: the target must be there to be imported."""
+def declare_function(statement: st.CreateFunction, context: Context, script: Script) -> PythonFunction:
+    """CREATE FUNCTION: the target must be there to be imported; functions of one target have one timeout."""
     parameters = _schema(statement.parameters, "parameter", script)
     returns = arrow_type(statement.returns, script, statement.returns_at)
     problem = import_problem(statement.target)
     if problem is not None:
         raise script.error(problem, statement.target_at)
-    return PythonFunction(statement.name.text, parameters.types, returns, statement.target)
+    limit = _timeout(statement.options, script)
+    for other in context.functions.values():
+        if other.target == statement.target and other.time_limit != limit:
+            known = spoken(round(other.time_limit * 1e6))
+            message = f"{other.target} is function {other.name} already, with a timeout of {known}; give both the same"
+            raise script.error(message, statement.options[0].key.at if statement.options else statement.target_at)
+    return PythonFunction(statement.name.text, parameters.types, returns, statement.target, limit)
+
+
+def _timeout(options: tuple[st.Option, ...], script: Script) -> float:
+    """The WITH clause of a function: its time limit in seconds."""
+    unique(options, script)
+    limit = PYTHON_TIME_LIMIT
+    for option in options:
+        if option.key.text.lower() != "timeout":
+            hint = closest(option.key.text, ["timeout"])
+            raise script.error(f"a function has no option {option.key.text}{hint}", option.key.at)
+        limit = _positive_duration(option, script) / 1e6
+    return limit
 
 
 def declare_sinks(clauses: tuple[st.Into, ...], connectors: Connectors | None, script: Script) -> tuple[Sink, ...]:
@@ -158,7 +176,9 @@ def _positive_duration(option: st.Option, script: Script) -> int:
     except BadDuration as problem:
         raise script.error(str(problem), option.value_at) from None
     if size <= 0:
-        raise script.error(f"latency is {option.value}; it must be longer than nothing", option.value_at)
+        raise script.error(
+            f"{option.key.text.lower()} is {option.value}; it must be longer than nothing", option.value_at
+        )
     return size
 
 

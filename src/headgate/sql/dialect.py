@@ -258,7 +258,10 @@ class HeadgateParser(SparkParser):
         self._need("AS", "AS 'module:function'")
         target_at = self._here()
         target = self._string("'module:function'")
-        return st.CreateFunction(at, name, tuple(parameters), returns, returns_at, target, target_at)
+        options = self._options("WITH") if self._match_text_seq("WITH") else ()
+        if self._curr:
+            self._expected("WITH (timeout = '5 seconds') or the end of the statement")
+        return st.CreateFunction(at, name, tuple(parameters), returns, returns_at, target, target_at, options)
 
     def _create_split(self, at: int) -> st.CreateSplit:
         self._need("OF", "OF and a stream: CREATE SPLIT OF s INTO a WHEN …, b OTHERWISE")

@@ -290,7 +290,7 @@ class ExpressionBinder:
                 hint = f"write CAST(… AS {t.sql_name(wanted)})"
                 raise self.error(f"{problem}; {hint}", arg) from None
             args.append(self.cast(bound, wanted, arg))
-        return Call(function.returns, "python", tuple(args), function.target)
+        return Call(function.returns, "python", tuple(args), function.target, function.time_limit)
 
     def _aggregated(self, node: exp.Expr) -> Expr:
         if self.aggregate is None:

@@ -80,7 +80,7 @@ class CreateTable(Statement):
 
 @dataclass(frozen=True)
 class CreateFunction(Statement):
-    """CREATE FUNCTION name(parameters) RETURNS type AS 'module:function'."""
+    """CREATE FUNCTION name(parameters) RETURNS type AS 'module:function' WITH (timeout = '5 seconds')."""
 
     name: Name
     parameters: tuple[ColumnDeclaration, ...]
@@ -88,6 +88,7 @@ class CreateFunction(Statement):
     returns_at: int
     target: str
     target_at: int
+    options: tuple[Option, ...]
 
 
 @dataclass(frozen=True)

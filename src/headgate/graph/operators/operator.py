@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from headgate.graph.event_times import EventTimes
-from headgate.graph.expressions import Column, Expr
+from headgate.graph.expressions import PYTHON_TIME_LIMIT, Call, Column, Expr
 from headgate.graph.structural import Structural
 from headgate.graph.types import Field, Schema
 
@@ -89,6 +89,14 @@ class Operator(Structural):
         """The same operator with each expression replaced."""
         changed: Self = _changed(self, LEFT, change)
         return changed
+
+    @cached_property
+    def time_limit(self) -> float | None:
+        """Seconds that it may take for one batch: the lowest limit of the Python functions in its expressions; None if
+        there is none."""
+        calls = (part for _, expr in self.expressions for part in expr.walk() if isinstance(part, Call))
+        limits = [PYTHON_TIME_LIMIT if c.time_limit is None else c.time_limit for c in calls if c.name == "python"]
+        return min(limits, default=None)
 
     def walk(self) -> Iterator[Operator]:
         """This operator and all it depends on, each once, inputs first."""
