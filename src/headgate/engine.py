@@ -311,7 +311,7 @@ class Engine:
             kept=not self._temporary,
         )
         self._epochs = Epochs(spark, checkpoint, run, self._planned, self._committed, self._budget, warm_up(spark))
-        self.resumption = Resumption.of(self._epochs.commit, self.queries)
+        self.resumption = Resumption.of(checkpoint, self._epochs.commit, self.queries)
         self._lanes = Lanes(SparkStreams(spark), checkpoint, self._frames, self._epochs.run_batch, self._every)
         for query in self.queries.values():
             self._open_sinks(query)

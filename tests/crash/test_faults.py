@@ -136,7 +136,7 @@ def _newest_commit(place: Place) -> Path:
 
 def _newest_state(place: Place) -> Path:
     commit = json.loads(_newest_commit(place).read_text().partition(" ")[2])
-    return place.root / "ck" / str(max(part["file"] for part in commit["parts"].values()))
+    return place.root / "ck" / str(commit["snapshots"][0]["file"])
 
 
 FILES = {"commit": _newest_commit, "state": _newest_state}

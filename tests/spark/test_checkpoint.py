@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
 from headgate.spark.checkpoint_store import CheckpointStore
+from headgate.spark.messages import WrittenFile
 
 
 def _table(n: int) -> pa.Table:
@@ -18,7 +22,20 @@ def _table(n: int) -> pa.Table:
 def _read_all(checkpoint: Checkpoint) -> list[pa.Table]:
     commit = checkpoint.newest()
     assert commit is not None
-    return [checkpoint.read(place) for place in commit.parts.values()]
+    manifest = checkpoint.manifest(commit.snapshots[0])
+    store = CheckpointStore(checkpoint)
+    store.adopt(manifest)
+    return [pa.table(store.read(part, 0)) for part in manifest["parts"]]
+
+
+def _snapshot(store: CheckpointStore, epoch: int, parts: dict[str, int], kept: Sequence[str] = ()) -> dict[str, Any]:
+    """Ends an epoch with new parts of so many rows and kept ones; gives what its commit says of the state."""
+    store.begin(epoch, "a")
+    store.open_bundle()
+    for key, rows in parts.items():
+        store.write(key, _table(rows).to_batches())
+    place, files = store.close_bundle({"parts": [*parts, *kept]})
+    return {"snapshots": (place,), "files": files}
 
 
 def _files(root: Path) -> set[str]:
@@ -28,25 +45,30 @@ def _files(root: Path) -> set[str]:
 def test_a_commit_is_read_back_with_its_parts(tmp_path: Path) -> None:
     checkpoint = Checkpoint(str(tmp_path))
     assert checkpoint.newest() is None
-    bundle = checkpoint.bundle("parts", 0, "a")
-    bundle.add("a", _table(3))
-    bundle.add("b", _table(5))
-    bundle.close()
-    checkpoint.commit(Commit(0, {"main": 4}, ({"x": 1},), dict(bundle.places), (), {"q": {"sql": "s"}}))
-    found = Checkpoint(str(tmp_path)).newest()
-    assert found is not None
-    assert (found.epoch, found.lanes, found.manifests) == (0, {"main": 4}, ({"x": 1},))
-    assert [checkpoint.read(found.parts[k]).num_rows for k in "ab"] == [3, 5]
+    outbox = checkpoint.bundle("outbox", 0, "a")
+    outbox.add("q", _table(2))
+    outbox.close()
+    commit = Commit(
+        0,
+        {"main": 4},
+        **_snapshot(CheckpointStore(checkpoint), 0, {"a": 3, "b": 5}),
+        results=tuple(outbox.places),
+        written=(WrittenFile("q", "out", ".0", "0.parquet", 7),),
+        failures=({"query": "q", "error": "it raised"},),
+        plan="p",
+        complete=True,
+    )
+    checkpoint.commit(commit)
+    assert Checkpoint(str(tmp_path)).newest() == commit
+    assert [table.num_rows for table in _read_all(checkpoint)] == [3, 5]
+    assert checkpoint.read(commit.results[0][1]).num_rows == 2
 
 
 @pytest.mark.parametrize("how", ["cut", "flip", "gone"])
 @pytest.mark.parametrize("which", ["commits", "parts"])
 def test_damage_is_reported_in_one_line(tmp_path: Path, how: str, which: str) -> None:
     checkpoint = Checkpoint(str(tmp_path))
-    bundle = checkpoint.bundle("parts", 0, "a")
-    bundle.add("a", _table(3))
-    bundle.close()
-    checkpoint.commit(Commit(0, parts=dict(bundle.places)))
+    checkpoint.commit(Commit(0, **_snapshot(CheckpointStore(checkpoint), 0, {"a": 3})))
     file = next((tmp_path / which).iterdir())
     data = file.read_bytes()
     if how == "cut":
@@ -64,16 +86,13 @@ def test_damage_is_reported_in_one_line(tmp_path: Path, how: str, which: str) ->
 
 def test_files_that_no_commit_names_are_removed_unless_unpublished(tmp_path: Path) -> None:
     checkpoint = Checkpoint(str(tmp_path))
-    kept = None
+    store = CheckpointStore(checkpoint)
     for epoch in range(6):
-        parts = checkpoint.bundle("parts", epoch, "a")
-        parts.add(f"p{epoch}", _table(epoch))
-        parts.close()
-        kept = kept or dict(parts.places)
+        state = _snapshot(store, epoch, {f"p{epoch}": 100}, ["p0"] if epoch else [])
         outbox = checkpoint.bundle("outbox", epoch, "a")
         outbox.add("q", _table(1))
         outbox.close()
-        checkpoint.commit(Commit(epoch, parts={**kept, **dict(parts.places)}, results=tuple(outbox.places)))
+        checkpoint.commit(Commit(epoch, **state, results=tuple(outbox.places)))
     checkpoint.clean()
     assert len(list((tmp_path / "commits").iterdir())) == 6, "none is published yet"
     checkpoint.publish(3)
@@ -99,25 +118,61 @@ def test_parts_are_written_once_and_moved_out_of_sparse_bundles(tmp_path: Path) 
     store.open_bundle()
     for number in range(10):
         store.write(f"part{number}", _table(100).to_batches())
-    first = store.close_bundle(["spilled", *(f"part{n}" for n in range(10))])
-    assert len({place.file for place in first.values()}) == 2
+    place, first = store.close_bundle({"parts": ["spilled", *(f"part{n}" for n in range(10))]})
+    assert len(first) == 2
     assert store.read("part3", 0).num_rows == 100
     store.begin(1, "a1")
     store.open_bundle()
-    second = store.close_bundle(["spilled", "part0", "part1", "part2"])
-    assert second["part0"] == first["part0"], "a dense enough bundle stays as it is"
+    _, second = store.close_bundle({"parts": ["spilled", "part0", "part1", "part2", "part3"]})
+    assert set(second) > set(first), "a dense enough bundle stays as it is"
     store.begin(2, "a2")
     store.open_bundle()
-    third = store.close_bundle(["spilled", "part0"])
-    assert third["spilled"] == first["spilled"]
-    assert third["part0"].file != first["part0"].file, "what lives in a sparse bundle moves"
+    third_place, third = store.close_bundle({"parts": ["spilled", "part0"]})
+    assert place.file not in third, "what lives in a sparse bundle moves"
+    assert len(third) == 2
     other = CheckpointStore(checkpoint)
-    other.adopt(third)
+    other.adopt(checkpoint.manifest(third_place))
     assert other.read("part0", 0).num_rows == 100
     assert other.read("spilled", 0).num_rows == 10
+
+
+def test_a_network_may_spill_and_discard_while_its_snapshot_is_written(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(str(tmp_path))
+    store = CheckpointStore(checkpoint)
+    store.begin(0, "a0")
+    store.write("read soon", _table(10).to_batches())
+    store.open_bundle()
+    # The network goes on after its manifest is made: the manifest needs the first part, and not the second.
+    store.discard("read soon")
+    store.write("spilled late", _table(20).to_batches())
+    place, _ = store.close_bundle({"parts": ["read soon"]})
+    other = CheckpointStore(checkpoint)
+    other.adopt(checkpoint.manifest(place))
+    assert other.read("read soon", 0).num_rows == 10
+    assert store.read("spilled late", 0).num_rows == 20
+    store.begin(1, "a1")
+    store.open_bundle()
+    place, files = store.close_bundle({"parts": ["spilled late"]})
+    other.adopt(checkpoint.manifest(place))
+    assert other.read("spilled late", 0).num_rows == 20
+    assert len(files) == 2
 
 
 def test_an_epoch_is_never_committed_twice(tmp_path: Path) -> None:
     Checkpoint(str(tmp_path)).commit(Commit(0))
     with pytest.raises(CheckpointError, match="second engine"):
         Checkpoint(str(tmp_path)).commit(Commit(0))
+
+
+def test_a_commit_of_an_unknown_format_is_refused_by_name(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(str(tmp_path))
+    checkpoint.commit(Commit(0))
+    file = tmp_path / "commits" / "000000000000.json"
+    body = file.read_bytes()[9:].replace(b'"format":2', b'"format":3')
+    file.write_bytes(b"%08x %s" % (zlib.crc32(body), body))
+    with pytest.raises(CheckpointError, match=r"000000000000\.json has format 3; this Headgate reads formats 1 and 2"):
+        checkpoint.newest()
+
+
+def test_generations_rise_with_every_driver(tmp_path: Path) -> None:
+    assert [Checkpoint(str(tmp_path)).next_generation() for _ in range(3)] == [1, 2, 3]

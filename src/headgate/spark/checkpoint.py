@@ -1,11 +1,12 @@
-"""The checkpoint: bundles of Arrow parts and one small commit file an epoch, on anything `pyarrow.fs` opens.
+"""The checkpoint: bundles of Arrow and JSON parts and one small commit file an epoch, on anything `pyarrow.fs` opens.
 
     commits/<epoch>.json          the content of the epoch; its atomic appearance is the commit
-    parts/<epoch>-<attempt>.bin   the snapshot parts that are new in this epoch
+    parts/<epoch>-<attempt>.bin   the snapshot parts that are new in this epoch, and the manifest of the snapshot
     outbox/<epoch>-<attempt>.bin  its results, until the sinks have them
+    plans/<name>                  a plan that commits name
     published/<epoch>             the sinks have all results up to this epoch
 
-A part is written once and named by every later commit that still needs it. Files that no commit names are removed.
+A part is written once and named by every later manifest that still needs it. Files that no commit names are removed.
 Every attempt at an epoch writes under names of its own, so that a task that outlives its driver cannot touch the files
 of the next attempt.
 """
@@ -13,6 +14,7 @@ of the next attempt.
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 import zlib
 from collections.abc import Mapping
@@ -22,9 +24,14 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-FORMAT = 1
+from headgate.spark import format_1
+from headgate.spark.messages import Place, WrittenFile
+
+FORMAT = 2
 # Stores where a file appears whole when it is closed, so that a rename is neither needed nor atomic.
 _WHOLE_ON_CLOSE = {"s3", "gcs", "abfs"}
+# A commit is "<checksum> <JSON>".
+_CHECKSUM = 8
 
 
 class CheckpointError(ValueError):
@@ -32,44 +39,42 @@ class CheckpointError(ValueError):
 
 
 @dataclass(frozen=True)
-class Place:
-    """The location of a part: a file, the bytes in it, and their checksum."""
-
-    file: str
-    offset: int
-    length: int
-    crc: int
-
-
-@dataclass(frozen=True)
 class Commit:
     """One epoch: the batches of the lanes it contains, the state after it, and its results.
 
-    `complete`: every stream has ended, and there is nothing to continue with.
+    - `lanes`: the last batch of each lane
+    - `snapshots`: the place of each replica's manifest; `files`: all files that the state needs
+    - `results`: the place of each query's results in the outbox; `written`: files of results that hosts have written
+      under hidden names
+    - `failures`: every query that has failed so far (`Failure.state`)
+    - `plan`: the name of the plan; empty in a commit that was read from format 1
+    - `complete`: every stream has ended, and there is nothing to continue with
     """
 
     epoch: int
     lanes: Mapping[str, int] = field(default_factory=dict)
-    manifests: tuple[Mapping[str, Any], ...] = ()
-    parts: Mapping[str, Place] = field(default_factory=dict)
+    snapshots: tuple[Place, ...] = ()
+    files: tuple[str, ...] = ()
     results: tuple[tuple[str, Place], ...] = ()
-    plan: Mapping[str, Any] = field(default_factory=dict)
+    written: tuple[WrittenFile, ...] = ()
+    failures: tuple[Mapping[str, Any], ...] = ()
+    plan: str = ""
     complete: bool = False
 
     def text(self) -> str:
         return json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":"))
 
     @staticmethod
-    def parse(text: str) -> Commit:
-        found = json.loads(text)
-        if found.pop("format") != FORMAT:
-            raise CheckpointError("the checkpoint was written by another version of headgate; give a new folder")
+    def of(found: Mapping[str, Any]) -> Commit:
+        """The commit of format 2 with these values."""
         return Commit(
             epoch=found["epoch"],
             lanes=found["lanes"],
-            manifests=tuple(found["manifests"]),
-            parts={key: Place(**place) for key, place in found["parts"].items()},
+            snapshots=tuple(Place(**place) for place in found["snapshots"]),
+            files=tuple(found["files"]),
             results=tuple((query, Place(**place)) for query, place in found["results"]),
+            written=tuple(WrittenFile(**each) for each in found["written"]),
+            failures=tuple(found["failures"]),
             plan=found["plan"],
             complete=found["complete"],
         )
@@ -91,10 +96,16 @@ class Bundle:
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         data: bytes = sink.getvalue().to_pybytes()
-        self.places.append((key, Place(self._file, self._size, len(data), zlib.crc32(data))))
+        self.add_bytes(key, data)
+        return data
+
+    def add_bytes(self, key: str, data: bytes) -> Place:
+        """Adds a part that is bytes already."""
+        place = Place(self._file, self._size, len(data), zlib.crc32(data))
+        self.places.append((key, place))
         self._chunks.append(data)
         self._size += len(data)
-        return data
+        return place
 
     def close(self) -> None:
         """Writes the file, unless there are no parts."""
@@ -123,6 +134,8 @@ class Checkpoint:
                 self.files.create_dir(f"{self.root}/{folder}", recursive=True)
         except (OSError, pa.ArrowException) as error:
             raise CheckpointError(f"checkpoint {uri}: cannot be opened: {_reason(error)}") from error
+        self._published: list[str] | None = None
+        self._lock = threading.Lock()
 
     def bundle(self, folder: str, epoch: int, attempt: str) -> Bundle:
         return Bundle(self, f"{folder}/{epoch:012d}-{attempt}.bin")
@@ -145,25 +158,35 @@ class Checkpoint:
 
     def read(self, place: Place) -> pa.Table:
         """One part. Its checksum is verified."""
+        with pa.ipc.open_stream(pa.py_buffer(self.read_bytes(place))) as reader:
+            return reader.read_all()
+
+    def read_bytes(self, place: Place) -> bytes:
+        """The bytes at a place. Their checksum is verified."""
         try:
             with self.files.open_input_file(f"{self.root}/{place.file}") as stream:
-                data = stream.read_at(place.length, place.offset)
+                data: bytes = stream.read_at(place.length, place.offset)
         except OSError as error:
             raise CheckpointError(self._damaged(place.file, _reason(error))) from error
         if len(data) != place.length or zlib.crc32(data) != place.crc:
             raise CheckpointError(self._damaged(place.file, "its checksum is wrong"))
-        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-            return reader.read_all()
+        return data
+
+    def manifest(self, place: Place) -> dict[str, Any]:
+        """The manifest of a snapshot, with the places of its parts under "places"."""
+        found: dict[str, Any] = json.loads(self.read_bytes(place))
+        return format_1.manifest(found) if found.get("format") == format_1.FORMAT else found
 
     def commit(self, commit: Commit) -> None:
         """The one atomic step: after it, the epoch has happened."""
-        body = commit.text()
-        if self.text(f"commits/{commit.epoch:012d}.json") is not None:
+        file = f"commits/{commit.epoch:012d}.json"
+        if self._exists(file):
             raise CheckpointError(
                 f"checkpoint {self.uri}: epoch {commit.epoch} has been committed by another run; is a second engine"
                 " using the same checkpoint? Stop one of them, or give it a folder of its own"
             )
-        self.write(f"commits/{commit.epoch:012d}.json", f"{zlib.crc32(body.encode()):08x} {body}".encode())
+        body = commit.text().encode()
+        self.write(file, b"%08x %s" % (zlib.crc32(body), body))
 
     def newest(self) -> Commit | None:
         """The last epoch that was committed, or None in a new folder."""
@@ -180,11 +203,10 @@ class Checkpoint:
 
     def text(self, file: str) -> str | None:
         """The text of a small file of the checkpoint, or None if there is none."""
-        path = f"{self.root}/{file}"
         try:
-            if self.files.get_file_info(path).type != fs.FileType.File:
+            if not self._exists(file):
                 return None
-            with self.files.open_input_stream(path) as stream:
+            with self.files.open_input_stream(f"{self.root}/{file}") as stream:
                 return str(stream.read().decode())
         except (OSError, UnicodeDecodeError) as error:
             raise CheckpointError(self._damaged(file, _reason(error))) from error
@@ -197,6 +219,16 @@ class Checkpoint:
             self.write("identity", known.encode())
         return known
 
+    def next_generation(self) -> int:
+        """A number higher than that of every earlier driver of this checkpoint."""
+        known = self.text("generation")
+        try:
+            generation = 1 if known is None else int(known) + 1
+        except ValueError as error:
+            raise CheckpointError(self._damaged("generation", _reason(error))) from error
+        self.write("generation", str(generation).encode())
+        return generation
+
     def probe(self) -> None:
         """CheckpointError if the folder cannot be written, or its newest commit cannot be read."""
         self.write("probe", b"headgate")
@@ -205,14 +237,26 @@ class Checkpoint:
 
     def published(self) -> int:
         """The last epoch whose results all sinks have; -1 if none."""
-        names = self._names("published", "")
+        with self._lock:
+            names = self._known_published()
         return int(names[-1]) if names else -1
 
     def publish(self, epoch: int) -> None:
         """Records that the sinks have the results of every epoch up to this one."""
-        self.write(f"published/{epoch:012d}", b"")
-        for name in self._names("published", "")[:-1]:
-            self.files.delete_file(f"{self.root}/published/{name}")
+        name = f"{epoch:012d}"
+        with self._lock:
+            before = self._known_published()
+            self.write(f"published/{name}", b"")
+            self._published = [max([name, *before])]
+            for old in before:
+                if old < name:
+                    self.files.delete_file(f"{self.root}/published/{old}")
+
+    def _known_published(self) -> list[str]:
+        """The files in published/, listed once: one driver alone publishes."""
+        if self._published is None:
+            self._published = self._names("published", "")
+        return self._published
 
     def clean(self, keep: int = 2) -> None:
         """Removes commits except the newest `keep` and the unpublished ones, and files that no kept commit names."""
@@ -224,7 +268,7 @@ class Checkpoint:
         kept = [self._load(name) for name in names if name not in set(old)]
         if not kept:
             return
-        named = {place.file for commit in kept for place in commit.parts.values()}
+        named = {file for commit in kept for file in commit.files}
         named |= {place.file for commit in kept for _, place in commit.results if commit.epoch > published}
         newest = kept[-1].epoch
         for folder in ("parts", "outbox"):
@@ -242,15 +286,28 @@ class Checkpoint:
             info.base_name for info in found if info.base_name.endswith(suffix) and ".tmp" not in info.base_name
         )
 
+    def _exists(self, file: str) -> bool:
+        return bool(self.files.get_file_info(f"{self.root}/{file}").type == fs.FileType.File)
+
     def _load(self, name: str) -> Commit:
         file = f"commits/{name}"
         try:
             with self.files.open_input_stream(f"{self.root}/{file}") as stream:
-                text = stream.read().decode()
-            checksum, _, body = text.partition(" ")
-            if f"{zlib.crc32(body.encode()):08x}" != checksum:
+                data = stream.read()
+            body = data[_CHECKSUM + 1 :]
+            crc = zlib.crc32(body)
+            if data[: _CHECKSUM + 1] != b"%08x " % crc:
                 raise ValueError("its checksum is wrong")
-            return Commit.parse(body)
+            found = json.loads(body)
+            if found["format"] == format_1.FORMAT:
+                found = format_1.as_format_2(found, Place(file, _CHECKSUM + 1, len(body), crc))
+            elif found["format"] != FORMAT:
+                raise CheckpointError(
+                    f"checkpoint {self.uri}: {file} has format {found['format']}; this Headgate reads formats"
+                    f" {format_1.FORMAT} and {FORMAT}. Use the version of Headgate that wrote it, or give a new"
+                    " checkpoint folder to start over from the sources"
+                )
+            return Commit.of(found)
         except CheckpointError:
             raise
         except (OSError, ValueError, KeyError, TypeError) as error:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
-from headgate.spark.checkpoint import Bundle, Checkpoint, Place
+from headgate.spark.checkpoint import Bundle, Checkpoint
+from headgate.spark.messages import Place
 
 # A bundle with less than this share still needed is abandoned: its live parts move to the new bundle.
 _SPARSE = 0.25
@@ -17,8 +20,9 @@ class CheckpointStore:
     """Keeps the parts of one replica (the `Store` of `headgate.runtime`).
 
     A batch spilled while an epoch runs is written to a file of its own at once, to free memory; the parts of a
-    snapshot are gathered in one bundle. Parts that a commit names are never written again. `discard` removes nothing,
-    as an older commit may still name the part; `Checkpoint.clean` removes unnamed files.
+    snapshot are gathered in one bundle, with the manifest behind them. Parts that a manifest names are not written
+    again. `discard` forgets a part and removes no file, as an older manifest may still name it; `Checkpoint.clean`
+    removes unnamed files. The network may run, spill and discard between its snapshot and `close_bundle`.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -30,15 +34,17 @@ class CheckpointStore:
         self._spilled = 0
         self._bundle: Bundle | None = None
         self._pending: dict[str, pa.Table] = {}
+        self._discarded: set[str] = set()
         self._lock = threading.Lock()
 
-    def adopt(self, places: dict[str, Place]) -> None:
-        """Takes over the parts that a commit names."""
+    def adopt(self, manifest: Mapping[str, Any]) -> None:
+        """Takes over the parts of a manifest."""
         with self._lock:
-            self._places = dict(places)
+            self._places = {}
             self._sizes = {}
-            for place in places.values():
-                self._sizes[place.file] = max(self._sizes.get(place.file, 0), place.offset + place.length)
+            for file, parts in manifest["places"].items():
+                for key, (offset, length, crc) in parts.items():
+                    self._note(key, Place(file, offset, length, crc))
 
     def begin(self, epoch: int, attempt: str) -> None:
         """Everything written after this call belongs to this attempt at an epoch."""
@@ -59,7 +65,8 @@ class CheckpointStore:
         bundle.add(key, table)
         bundle.close()
         with self._lock:
-            self._note(bundle)
+            for part, place in bundle.places:
+                self._note(part, place)
 
     def read(self, key: str, index: int) -> pa.RecordBatch:
         with self._lock:
@@ -72,35 +79,57 @@ class CheckpointStore:
         return batch
 
     def discard(self, key: str) -> None:
-        """Does nothing: see the class."""
+        with self._lock:
+            if self._bundle is None:
+                self._places.pop(key, None)
+            else:
+                # The snapshot in progress may need it.
+                self._discarded.add(key)
 
     def open_bundle(self) -> None:
         """Begins a snapshot: parts written until `close_bundle` go into one file."""
         with self._lock:
             self._bundle = self._checkpoint.bundle("parts", self._epoch, self._attempt)
 
-    def close_bundle(self, needed: Iterable[str]) -> dict[str, Place]:
-        """Ends a snapshot that needs these parts: makes them durable and returns their places."""
+    def close_bundle(self, manifest: Mapping[str, Any]) -> tuple[Place, tuple[str, ...]]:
+        """Ends a snapshot: adds the manifest with the places of its parts, and makes all of them durable.
+
+        Returns the place of the manifest and all files that it needs.
+        """
         with self._lock:
             bundle, self._bundle = self._bundle, None
             assert bundle is not None
-            written = {key for key, _ in bundle.places}
-            keys = list(needed)
-            live: dict[str, int] = {}
-            for key in keys:
-                if key not in written:
-                    place = self._places[key]
-                    live[place.file] = live.get(place.file, 0) + place.length
-            for key in keys:
-                if key not in written and live[self._places[key].file] < _SPARSE * self._sizes[self._places[key].file]:
-                    bundle.add(key, self._checkpoint.read(self._places[key]))
+            needed = list(manifest["parts"])
+            self._move_sparse(bundle, needed)
+            known = {**self._places, **dict(bundle.places)}
+            by_file: dict[str, dict[str, list[int]]] = {}
+            for key in needed:
+                place = known[key]
+                by_file.setdefault(place.file, {})[key] = [place.offset, place.length, place.crc]
+            text = json.dumps({**manifest, "places": by_file}, separators=(",", ":"))
+            found = bundle.add_bytes("manifest", text.encode())
             bundle.close()
-            self._note(bundle)
             self._pending.clear()
-            self._places = {key: self._places[key] for key in keys}
-            return dict(self._places)
+            sizes, self._places, self._sizes = self._sizes, {}, {}
+            for key, place in known.items():
+                if key not in self._discarded:
+                    self._places[key] = place
+                    self._sizes[place.file] = sizes.get(place.file, found.offset + found.length)
+            self._discarded.clear()
+            return found, tuple({found.file: None, **by_file})
 
-    def _note(self, bundle: Bundle) -> None:
-        for key, place in bundle.places:
-            self._places[key] = place
-            self._sizes[place.file] = max(self._sizes.get(place.file, 0), place.offset + place.length)
+    def _move_sparse(self, bundle: Bundle, needed: Sequence[str]) -> None:
+        """Copies the needed parts of files that are mostly not needed any more, so that these can be removed."""
+        written = {key for key, _ in bundle.places}
+        live: dict[str, list[str]] = {}
+        for key in needed:
+            if key not in written:
+                live.setdefault(self._places[key].file, []).append(key)
+        for file, keys in live.items():
+            if sum(self._places[key].length for key in keys) < _SPARSE * self._sizes[file]:
+                for key in keys:
+                    bundle.add_bytes(key, self._checkpoint.read_bytes(self._places[key]))
+
+    def _note(self, key: str, place: Place) -> None:
+        self._places[key] = place
+        self._sizes[place.file] = max(self._sizes.get(place.file, 0), place.offset + place.length)

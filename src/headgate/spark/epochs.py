@@ -16,9 +16,10 @@ from headgate.graph.queries import Query
 from headgate.operators.batch import Arrival
 from headgate.runtime.dataflow import key_of
 from headgate.runtime.limits import Failure
-from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit, Place
+from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
 from headgate.spark.epoch_failures import EpochFailures
 from headgate.spark.expression_failures import CatalystColumns
+from headgate.spark.messages import Place
 from headgate.spark.plan import Plan
 from headgate.spark.prefilter import Prefilter
 from headgate.spark.task import ANSWER_DDL, ExpressionFailure, Task
@@ -180,11 +181,12 @@ class Epochs:
         commit = Commit(
             number,
             lanes,
-            (state["manifest"],),
-            {key: Place(**place) for key, place in state["parts"].items()},
-            tuple((query, Place(**place)) for query, place in state["results"]),
-            plan.describe(),
-            finish,
+            snapshots=(Place(**state["snapshot"]),),
+            files=tuple(state["files"]),
+            results=tuple((query, Place(**place)) for query, place in state["results"]),
+            failures=tuple(state["failures"]),
+            plan=name,
+            complete=finish,
         )
         # Read before the commit: results that cannot be read must not be committed.
         results = [
@@ -229,7 +231,7 @@ class Epochs:
         """The queries that have failed up to the last commit; a query whose plan has changed since has not."""
         found: dict[str, Failure] = {}
         known = {query.name: query for query in queries}
-        for state in self.commit.manifests[0]["failures"] if self.commit.manifests else ():
+        for state in self.commit.failures:
             failure = Failure(**state)
             if failure.query in known and key_of(known[failure.query].plan) == failure.plan:
                 found[failure.query] = failure

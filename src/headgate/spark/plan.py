@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,8 @@ import pyarrow as pa
 
 from headgate.graph.queries import Query
 from headgate.runtime.limits import Limits
-from headgate.spark.checkpoint import Checkpoint, CheckpointError
+from headgate.spark import format_1
+from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
 from headgate.spark.packing import Packing
 
 
@@ -45,6 +47,10 @@ class Plan:
         assert isinstance(found, Plan)
         return found
 
-    def describe(self) -> dict[str, Any]:
-        """The part that a commit keeps, so that a restart can report differences."""
-        return {query.name: {"sql": query.sql, "class": query.cls.name} for query in self.queries}
+    @staticmethod
+    def described(checkpoint: Checkpoint, commit: Commit) -> Mapping[str, Mapping[str, str]]:
+        """The SQL and the class of each query under the plan of a commit."""
+        if not commit.plan:
+            return format_1.described(json.loads(checkpoint.read_bytes(commit.snapshots[0])))
+        queries = Plan.load(checkpoint, commit.plan).queries
+        return {query.name: {"sql": query.sql, "class": query.cls.name} for query in queries}

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headgate.graph.queries import Query
-from headgate.spark.checkpoint import Commit
+from headgate.spark.checkpoint import Checkpoint, Commit
+from headgate.spark.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -20,11 +21,11 @@ class Resumption:
     complete: bool = False
 
     @staticmethod
-    def of(commit: Commit, queries: Mapping[str, Query]) -> Resumption | None:
+    def of(checkpoint: Checkpoint, commit: Commit, queries: Mapping[str, Query]) -> Resumption | None:
         """What continuing after a commit with these queries means; None if the checkpoint is new."""
         if commit.epoch < 0:
             return None
-        before = commit.plan
+        before = Plan.described(checkpoint, commit)
         return Resumption(
             commit.epoch,
             tuple(name for name in queries if name not in before),

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from headgate.graph.shared import SharedGraph
 from headgate.operators.settings import Settings
 from headgate.runtime.network import Network
-from headgate.spark.checkpoint import Bundle, Checkpoint, Commit
+from headgate.spark.checkpoint import Bundle, Checkpoint
 from headgate.spark.checkpoint_store import CheckpointStore
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
@@ -134,14 +134,10 @@ def _network(task: Task) -> Live:
     )
     live = Live(network, store, checkpoint, task.after, task.plan, plan)
     if task.after >= 0:
-        commit = checkpoint.load(task.after)
-        _restore(live, commit, task.replica)
+        manifest = checkpoint.manifest(checkpoint.load(task.after).snapshots[task.replica])
+        live.store.adopt(manifest)
+        live.network.restore(manifest)
     return live
-
-
-def _restore(live: Live, commit: Commit, replica: int) -> None:
-    live.store.adopt(dict(commit.parts))
-    live.network.restore(commit.manifests[replica])
 
 
 def _replan(live: Live, name: str) -> None:
@@ -220,15 +216,16 @@ def _finish(task: Task, live: Live) -> list[tuple[str, str, bytes]]:
     outbox.close()
     live.store.open_bundle()
     manifest = live.network.snapshot()
-    places = live.store.close_bundle(manifest["parts"])
+    place, files = live.store.close_bundle(manifest)
     answer.append(
         (
             "state",
             str(task.replica),
             json.dumps(
                 {
-                    "manifest": manifest,
-                    "parts": {key: asdict(place) for key, place in places.items()},
+                    "snapshot": asdict(place),
+                    "files": files,
+                    "failures": manifest["failures"],
                     "results": [[name, asdict(place)] for name, place in outbox.places],
                     "arrivals": arrivals,
                 }
