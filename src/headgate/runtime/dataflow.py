@@ -14,6 +14,7 @@ from headgate.graph.shared import SharedGraph
 from headgate.operators.batch import Batch
 from headgate.operators.contract import LiveOperator
 from headgate.operators.stateless import Stateless
+from headgate.runtime.flight import FlightRecord, recorded
 from headgate.runtime.outbox import Outbox
 from headgate.runtime.queue import OUTBOX, EdgeQueue
 from headgate.scheduling import Routes
@@ -46,6 +47,7 @@ class Stage:
     """
 
     __slots__ = (
+        "advance",
         "cls",
         "direct",
         "emits",
@@ -79,6 +81,7 @@ class Stage:
         self.key = key
         self.live = live
         self.process = live.process
+        self.advance = live.advance
         self.failed = False
         self.outboxes: tuple[Outbox, ...] = ()
         self.direct: tuple[tuple[Stage, int], ...] = ()
@@ -97,6 +100,11 @@ class Stage:
         self.timed = 0
         self.watermark_seconds = 0.0
         self.width = 0.0
+
+    def limit(self, record: FlightRecord, seconds: float) -> None:
+        """It runs users' functions, which may take this long for a batch: what it does is in the flight record."""
+        self.process = recorded(record, self.key, seconds, self.live.process)
+        self.advance = recorded(record, self.key, seconds, self.live.advance)
 
     @property
     def spent(self) -> float:
@@ -154,7 +162,12 @@ class Wiring:
     """
 
     def __init__(
-        self, graph: SharedGraph, outboxes: Mapping[str, Outbox], make: MakeLive, before: Wiring | None = None
+        self,
+        graph: SharedGraph,
+        outboxes: Mapping[str, Outbox],
+        make: MakeLive,
+        record: FlightRecord,
+        before: Wiring | None = None,
     ) -> None:
         nodes = graph.operators
         self.topology, numbers = topology_of(graph)
@@ -167,7 +180,14 @@ class Wiring:
         old = {} if before is None else {stage.key: stage for stage in before.stages}
         self.stages: list[Stage] = []
         for n in numbers:
-            stage = old.get(keys[n]) or Stage(place[n], n, nodes[n].kind, keys[n], make(nodes[n]))
+            seconds = nodes[n].time_limit
+            stage = old.get(keys[n])
+            if stage is None:
+                # Making an operator imports its users' functions.
+                made = make if seconds is None else recorded(record, keys[n], seconds, make)
+                stage = Stage(place[n], n, nodes[n].kind, keys[n], made(nodes[n]))
+            if seconds is not None:
+                stage.limit(record, seconds)
             stage.id, stage.number = place[n], n
             stage.outboxes = tuple(outboxes[q.name] for q in graph.outputs(n))
             self.stages.append(stage)
@@ -243,7 +263,7 @@ class Flow:
                     if made:
                         last = self._forward(stage, made, todo)
                 elif stage.watermark_route is None:
-                    made, watermark = stage.live.advance(port, item)
+                    made, watermark = stage.advance(port, item)
                     self._forward_watermark(stage, made, watermark, todo)
                 else:
                     targets, edges = stage.watermark_route

@@ -18,6 +18,7 @@ from math import inf
 from headgate.operators.batch import Batch
 from headgate.operators.columns import part_of
 from headgate.runtime.dataflow import Flow, Stage, Wiring
+from headgate.runtime.flight import UNIT, FlightRecord, mark_of
 from headgate.runtime.measurement import Measurement
 from headgate.runtime.memory import Memory
 from headgate.runtime.outbox import Outbox
@@ -28,14 +29,15 @@ from headgate.scheduling import Routes, Scheduler, View
 
 
 class UnitEntry:
-    """A queue that a unit reads, and the stage and port that its rows enter."""
+    """A queue that a unit reads, and the stage (in the flight record: `mark`) and port that its rows enter."""
 
-    __slots__ = ("edge", "port", "queue", "stage")
+    __slots__ = ("edge", "mark", "port", "queue", "stage")
 
     def __init__(self, edge: int, queue: EdgeQueue, stage: Stage, port: int) -> None:
         self.edge = edge
         self.queue = queue
         self.stage = stage
+        self.mark = mark_of(stage.key)
         self.port = port
 
 
@@ -104,6 +106,7 @@ class Loop:
         control: ThreadControl,
         clock: Callable[[], float],
         longest: float,
+        record: FlightRecord,
     ) -> None:
         self.wiring = wiring
         self.scheduler = scheduler
@@ -116,6 +119,7 @@ class Loop:
         self._lock = control.lock
         self._clock = clock
         self._longest = longest
+        self._record = record
         self._prepared: object = None
         self._routes: Routes
         self._measure_at = clock()
@@ -148,20 +152,24 @@ class Loop:
 
     def drive(self, unit: LiveUnit, flow: Flow, until: float, may_continue: Callable[[], bool]) -> None:
         """Without the lock: runs a grant that was begun, and further ones while there are any and `may_continue()`."""
-        lock, memory = self._lock, self._memory
+        lock, memory, slot = self._lock, self._memory, self._record.slot()
         following: LiveUnit | None = unit
-        while following is not None:
-            unit = following
-            self._pass(unit, flow)
-            with lock:
-                self.deliver(flow, unit.since, unit.last)
-                above = memory.bytes > memory.limit
-                if not above:
-                    following = self._next(unit, flow, until, may_continue)
-            if above:
-                memory.spill()
+        try:
+            while following is not None:
+                unit = following
+                slot[UNIT] = unit.entry.mark
+                self._pass(unit, flow)
                 with lock:
-                    following = self._next(unit, flow, until, may_continue)
+                    self.deliver(flow, unit.since, unit.last)
+                    above = memory.bytes > memory.limit
+                    if not above:
+                        following = self._next(unit, flow, until, may_continue)
+                if above:
+                    memory.spill()
+                    with lock:
+                        following = self._next(unit, flow, until, may_continue)
+        finally:
+            slot[UNIT] = 0
 
     def _begin(self, flow: Flow, until: float, now: float) -> LiveUnit | None:
         """As `begin`, for a flow that is registered as running already."""
@@ -314,8 +322,14 @@ class Loop:
                     self._put(edge, batch)
         else:
             self._put_watermark(queued, item, since)
-        for operator, port in self._routes.stream_direct.get(stream, ()):
-            flow.run(self.wiring.stages[operator], port, item, rows)
+        direct = self._routes.stream_direct.get(stream, ())
+        slot = self._record.slot() if direct else None
+        for operator, port in direct:
+            assert slot is not None
+            stage = self.wiring.stages[operator]
+            slot[UNIT] = mark_of(stage.key)
+            flow.run(stage, port, item, rows)
+            slot[UNIT] = 0
         self.deliver(flow, since)
 
     def _put(self, edge: int, queued: QueuedBatch) -> None:

@@ -21,7 +21,8 @@ from headgate.operators.settings import Settings
 from headgate.operators.windows import highest
 from headgate.runtime import snapshot
 from headgate.runtime.dataflow import Flow
-from headgate.runtime.limits import Failure, Limits, QueryLimits
+from headgate.runtime.flight import FlightRecord, Unrecorded
+from headgate.runtime.limits import Failure, Limits, QueryLimits, text_of
 from headgate.runtime.measurement import Figures
 from headgate.runtime.memory import Memory
 from headgate.runtime.metrics import network_metrics
@@ -68,6 +69,7 @@ class Network:
     - `mode`: how threads are used (see `modes.Mode`); may be set while running
     - `threads`: number of threads, where the mode leaves it open; by default one, under HMTS one per core
     - `make`: creates the live operator of a node
+    - `record`: where threads write what they run
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Network:
         mode: str = "policy",
         threads: int | None = None,
         make: Callable[[Operator, Settings], LiveOperator] = live,
+        record: FlightRecord | None = None,
     ) -> None:
         if threads is not None and threads < 1:
             raise ValueError(f"{threads} threads cannot run anything; give at least one")
@@ -89,6 +92,8 @@ class Network:
         self._policy = policy_of(policy)
         self._mode = mode_of(mode)
         self._threads = threads
+        self.single_thread = False
+        """One thread runs everything, whatever the mode asks for; set between two runs."""
         self._limits = limits or Limits()
         self._clock = clock
         self._control = ThreadControl()
@@ -101,6 +106,7 @@ class Network:
             self._control,
             clock,
             self._limits.grant,
+            record or Unrecorded(),
         )
         self._flow = Flow(clock)
         self._query_limits = QueryLimits(self._limits, self._memory)
@@ -204,10 +210,16 @@ class Network:
 
     # Running ----------------------------------------------------------------------------------------------
 
-    def run(self, budget: float | None = None, soon: float | None = None) -> Report:
+    def run(
+        self,
+        budget: float | None = None,
+        soon: float | None = None,
+        interrupted: Callable[[], bool] | None = None,
+    ) -> Report:
         """Runs grants until no unit is ready or the budget (s) is spent; the remaining rows stay in the queues.
 
         After `soon` seconds it ends as soon as nothing waits for the highest class: its results can be published.
+        It also ends when `interrupted()`, which is asked after every grant, by any thread and under the lock.
         With several threads it returns when none of them runs a grant any more.
         """
         began = self._clock()
@@ -220,9 +232,9 @@ class Network:
             if self._wanted_threads > 1:
                 self._workers.resize(self._wanted_threads)
         if self._wanted_threads == 1:
-            self._run_here(until, hurry)
+            self._run_here(until, hurry, interrupted)
         else:
-            self._workers.run(until, hurry)
+            self._workers.run(until, hurry, interrupted)
         with self._control.lock:
             return Report(
                 self._clock() - began,
@@ -244,12 +256,14 @@ class Network:
         with self._control.lock:
             self._workers.resize(0)
 
-    def _run_here(self, until: float, hurry: float) -> None:
+    def _run_here(self, until: float, hurry: float, interrupted: Callable[[], bool] | None) -> None:
         flow, control, clock = self._flow, self._control, self._clock
         each = self._query_limits.active
-        timed = min(until, hurry) < inf
+        timed = min(until, hurry) < inf or interrupted is not None
 
         def over() -> bool:
+            if interrupted is not None and interrupted():
+                return True
             now = clock()
             return now >= until or (now >= hurry and not self._state.loop.urgent)
 
@@ -275,7 +289,11 @@ class Network:
 
     @property
     def _wanted_threads(self) -> int:
-        return threads_for(self._mode, self._state.policy, len(self._state.wiring.stages), self._threads)
+        return (
+            1
+            if self.single_thread
+            else threads_for(self._mode, self._state.policy, len(self._state.wiring.stages), self._threads)
+        )
 
     def _replace_stuck(self, count: int) -> None:
         """Under the lock: each stuck grant gets another thread in its place, so that it stalls no other query."""
@@ -289,7 +307,7 @@ class Network:
             errors, flow.errors = flow.errors, []
             with self._control.alone():
                 for stage, error in errors:
-                    state.fail_stage(stage, error)
+                    state.fail_stage(stage, text_of(error))
                 state.rebuild()
         if not limits.active or not limits.due:
             return
@@ -405,6 +423,20 @@ class Network:
         with self._control.alone():
             self._state.fail(query, operator, detail, error)
             self._state.rebuild()
+
+    def quarantine_stage(self, key: str, error: Callable[[Operator], str]) -> tuple[str, ...]:
+        """Removes all queries that need the operator with this key, as if it had raised; returns their names.
+
+        None if there is no such operator. `error` describes the failure.
+        """
+        state = self._state
+        with self._control.alone():
+            before = set(state.failures)
+            for stage in state.wiring.stages:
+                if stage.key == key:
+                    state.fail_stage(stage, error(state.graph.node(stage.number)))
+            state.rebuild()
+            return tuple(name for name in state.failures if name not in before)
 
     def expect(self, known: Mapping[str, Figures]) -> None:
         """Sets cost and yield of operators before they are measured, from a model or an earlier run.

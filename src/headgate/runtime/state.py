@@ -9,7 +9,8 @@ from headgate.graph.shared import SharedGraph
 from headgate.operators.batch import NEVER
 from headgate.operators.contract import LiveOperator
 from headgate.runtime.dataflow import Stage, Wiring, key_of
-from headgate.runtime.limits import Failure, text_of
+from headgate.runtime.flight import FlightRecord
+from headgate.runtime.limits import Failure
 from headgate.runtime.loop import Loop
 from headgate.runtime.measurement import Figures, figures, statistics_from
 from headgate.runtime.memory import Memory
@@ -41,6 +42,7 @@ class NetworkState:
         control: ThreadControl,
         clock: Callable[[], float],
         longest_grant: float,
+        record: FlightRecord,
     ) -> None:
         self.graph = graph
         self.policy = policy
@@ -56,6 +58,7 @@ class NetworkState:
         self.earlier = (0, 0.0)
         self._make = make
         self._longest_grant = longest_grant
+        self._record = record
         self.loop = self._build(None, {})
 
     @property
@@ -93,7 +96,7 @@ class NetworkState:
         for stream in self.sources:
             self.watermarks.setdefault(stream, NEVER)
             self.sent.setdefault(stream, NEVER)
-        wiring = Wiring(self.graph, self.outboxes, self._make, before)
+        wiring = Wiring(self.graph, self.outboxes, self._make, self._record, before)
         for queue in wiring.removed:
             for queued in queue.clear():
                 self.memory.release(queued)
@@ -105,7 +108,7 @@ class NetworkState:
             view.queues.rows[edge] = queue.waiting
             view.queues.oldest[edge] = queue.oldest
         scheduler = Scheduler(self.policy, view, now)
-        return Loop(wiring, scheduler, self.memory, self.control, self.clock, self._longest_grant)
+        return Loop(wiring, scheduler, self.memory, self.control, self.clock, self._longest_grant, self._record)
 
     def figures(self) -> dict[str, list[float]]:
         """The statistics of each operator, by its key."""
@@ -120,13 +123,13 @@ class NetworkState:
             self.failures[query] = Failure(query, operator, detail, error, self.clock(), plan)
             self.graph.remove(query)
 
-    def fail_stage(self, stage: Stage, error: Exception) -> None:
-        """Removes all queries that need an operator that raised."""
+    def fail_stage(self, stage: Stage, error: str) -> None:
+        """Removes all queries that need an operator that failed."""
         topology = self.wiring.topology
         for query in [topology.queries[index].name for index in topology.serves[stage.id]]:
             if query in self.graph.queries:
                 detail = self.graph.node(stage.number).detail
-                self.fail(query, topology.operators[stage.id], detail, text_of(error))
+                self.fail(query, topology.operators[stage.id], detail, error)
 
     def unit_name(self, unit: int) -> str:
         """The operators of a unit and the queries that it serves."""

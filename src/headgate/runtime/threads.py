@@ -103,6 +103,7 @@ class Workers:
         self._each = each
         self._clock = clock
         self._until = self._hurry = inf
+        self._interrupted: Callable[[], bool] = _never
         self._working = False
         self._wanted = 0
         self._flows: list[Flow] = []
@@ -132,14 +133,15 @@ class Workers:
             Thread(target=self._work, args=(flow,), name="headgate", daemon=True).start()
         self._control.work.notify_all()
 
-    def run(self, until: float, hurry: float = inf) -> None:
+    def run(self, until: float, hurry: float = inf, interrupted: Callable[[], bool] | None = None) -> None:
         """Without the lock: lets the threads work until no unit is ready and no grant runs, or until `until`.
 
-        From `hurry` on, the run also ends when nothing waits for the highest class.
+        From `hurry` on, the run also ends when nothing waits for the highest class; it ends when `interrupted()`.
         """
         control = self._control
         with control.lock:
             self._until, self._hurry, self._working = until, hurry, True
+            self._interrupted = interrupted or _never
             control.work.notify_all()
             while self._working and (now := self._clock()) < until:
                 control.done.wait(None if until == inf else until - now)
@@ -152,7 +154,7 @@ class Workers:
 
     def _may_continue(self) -> bool:
         """Under the lock: whether a thread that has finished a grant takes another at once."""
-        if self._hurry < inf and self._clock() >= self._hurry and not self._loop().urgent:
+        if self._interrupted() or (self._hurry < inf and self._clock() >= self._hurry and not self._loop().urgent):
             self._working = False
         return self._working and self._alive <= self._wanted and not self._each
 
@@ -196,6 +198,10 @@ class Workers:
                 self._busy -= 1
                 if not self._busy:
                     control.done.notify_all()
+
+
+def _never() -> bool:
+    return False
 
 
 class StuckGrants:

@@ -1,13 +1,18 @@
-"""One epoch of one replica as driver and worker exchange it: the task, and the schema of the answer.
+"""A Spark task: brings the rows of an epoch to the host of its replica, and returns the host's answer.
 
-Imports neither SQL nor the network: it is pickled with every task.
+Imports neither SQL nor the network: Spark's Python workers load it with every task.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+
+from headgate.spark.host_client import HostLost, HostRefused, connect, ensure_host, executor_pid
+from headgate.spark.messages import PROPERTY, EpochRequest
+from headgate.spark.wire import ConnectionLost, Wire
 
 ANSWER = pa.schema([("kind", pa.string()), ("name", pa.string()), ("data", pa.binary())])
 ANSWER_DDL = "kind string, name string, data binary"
@@ -50,3 +55,63 @@ class Task:
     replica: int = 0
     expression_failures: tuple[ExpressionFailure, ...] = ()
     """Queries for which Catalyst raised on these rows: they fail."""
+
+
+def carry(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function of `mapInArrow`: one row, the packed `EpochAnswer`. The request is a local property of the job."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    text = context.getLocalProperty(PROPERTY)
+    if text is None:
+        raise RuntimeError(f"the job has no property {PROPERTY}; only the driver of Headgate starts this function")
+    answer = bring(EpochRequest.parse(text), str(context.taskAttemptId()), batches)
+    yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], names=["answer"])
+
+
+def bring(request: EpochRequest, task: str, batches: Iterator[pa.RecordBatch]) -> bytes:
+    """Sends the rows to the host as they come, and returns its packed answer.
+
+    `task` is the name of the task attempt. HostLost if the host ends meanwhile, HostRefused if it refuses or fails,
+    CheckpointError if the checkpoint cannot be used.
+    """
+    wire = _connect(request)
+    try:
+        wire.send({"kind": "epoch", "token": request.token, "task": task, "request": request.text()})
+        _expect("go", wire)
+        wire.send_rows(batches)
+        return _expect("answer", wire)
+    except ConnectionLost as error:
+        raise HostLost(f"HostLost: the host of replica {request.replica} is gone: {error}") from error
+    finally:
+        wire.close()
+
+
+def _connect(request: EpochRequest) -> Wire:
+    """A connection to the host that the driver knows, or else to the one of this node."""
+    if request.host is not None:
+        try:
+            return connect(request.host)
+        except ConnectionLost:
+            pass
+    owner = request.owner or executor_pid()
+    address = ensure_host(request.run, request.replica, request.token, owner, tcp=not request.owner)
+    try:
+        return connect(address)
+    except ConnectionLost as error:
+        raise HostLost(f"HostLost: the host of replica {request.replica} does not listen: {error}") from error
+
+
+def _expect(kind: str, wire: Wire) -> bytes:
+    """Receives a message of this kind, or raises what the host says instead."""
+    message, data = wire.receive()
+    if message["kind"] == kind:
+        return data
+    if message["kind"] == "lost":
+        raise HostLost(f"HostLost: {message['message']}")
+    if message["kind"] == "checkpoint":
+        from headgate.spark.checkpoint import CheckpointError
+
+        raise CheckpointError(message["message"])
+    raise HostRefused(message["kind"], message["message"])

@@ -1,0 +1,68 @@
+"""The flight record: what each thread of a network runs now, so that a process which ends can be explained.
+
+The network writes it; whoever watches the process gives a record in memory that outlives it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+UNIT, STAGE, SINCE, LIMIT = range(4)
+"""The words of a slot: the stage at which the running train entered its unit; the stage whose user function runs, since
+when (ns, monotonic), and the time that it may take (ns). A stage is named by `mark_of`; 0 means none."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class FlightSlot(Protocol):
+    """The words of one thread, each an unsigned number of 64 bits."""
+
+    def __setitem__(self, word: int, value: int, /) -> None: ...
+
+    def __getitem__(self, word: int, /) -> Any: ...
+
+
+class FlightRecord(Protocol):
+    """The slots of all threads."""
+
+    def slot(self) -> FlightSlot:
+        """The slot of the calling thread, which alone writes it."""
+        ...
+
+
+class Unrecorded:
+    """The record of a network that nobody watches."""
+
+    def __init__(self) -> None:
+        self._slot = [0] * 4
+
+    def slot(self) -> FlightSlot:
+        return self._slot
+
+
+def mark_of(key: str) -> int:
+    """The key of a stage (`dataflow.key_of`) as a number.
+
+    >>> mark_of("00000000000000ff")
+    255
+    """
+    return int(key, 16)
+
+
+def recorded(record: FlightRecord, key: str, limit: float, function: Callable[P, R]) -> Callable[P, R]:
+    """The same function of a stage, which is in the record while it runs."""
+    mark, longest = mark_of(key), int(limit * 1e9)
+
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        slot = record.slot()
+        # The stage last: a slot that names one has its limit.
+        slot[LIMIT], slot[SINCE], slot[STAGE] = longest, time.monotonic_ns(), mark
+        try:
+            return function(*args, **kwargs)
+        finally:
+            slot[STAGE] = 0
+
+    return run

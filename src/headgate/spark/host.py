@@ -1,0 +1,396 @@
+"""The process of a network: serves epochs over connections, and goes on granting units between them.
+
+One connection asks for one epoch (`wire.py` describes the messages). The host keeps the network between epochs; it
+restores the network from a commit if the request does not continue where the network is.
+
+Three kinds of threads: the main thread accepts connections; a thread for each connection serves it, one epoch at a
+time; the background thread runs the network while no epoch is cut. At most one thread calls `Network.run` at any time.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import selectors
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.runtime.flight import FlightRecord, Unrecorded
+from headgate.runtime.limits import text_of
+from headgate.spark.checkpoint import CheckpointError
+from headgate.spark.messages import EpochAnswer, EpochRequest, HostAddress
+from headgate.spark.resident import ResidentNetwork
+from headgate.spark.wire import ConnectionLost, Wire
+
+_LOG = logging.getLogger("headgate.host")
+
+SOON = 0.02
+"""Seconds after which an epoch with new rows ends once the highest class has its results: these are published with its
+commit, and the background thread goes on with the rest."""
+
+SWITCH_INTERVAL = 0.0005
+"""Seconds after which a thread that runs Python code lets another one go on: a user's function must not keep the thread
+that reads new rows waiting."""
+
+_HEAD_TIMEOUT = 10.0
+"""Seconds that a new connection has to say what it wants."""
+
+
+class Refused(Exception):
+    """The host does not do what a request asks; `kind` is that of the message that says so."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Turn:
+    """One request's right to use the network, until it is done or a later request ends it."""
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        self.over = False
+        self._end = end
+
+    def end(self) -> None:
+        """The request is not wanted any more."""
+        self.over = True
+        self._end()
+
+
+class Background:
+    """The thread that runs a network while no epoch is cut. It sleeps when nothing is ready.
+
+    `run` gives it a network, `stop` returns once it does not run any more; both are called by the thread that has the
+    turn. `grants` and `seconds` count its work since the last `count`.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._resident: ResidentNetwork | None = None
+        self._ready = False
+        self._active = False
+        self._grants = 0
+        self._operator_seconds = 0.0
+        self._error: Exception | None = None
+        threading.Thread(target=self._work, name="headgate-background", daemon=True).start()
+
+    def run(self, resident: ResidentNetwork) -> None:
+        """Runs the network from now on, until `stop`."""
+        with self._changed:
+            self._resident, self._ready, self._error = resident, True, None
+            self._changed.notify_all()
+
+    def wake(self) -> None:
+        """The network has new rows."""
+        with self._changed:
+            if not self._ready:
+                self._ready = True
+                self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Ends the work after the present grant. Raises what the network itself raised meanwhile."""
+        with self._changed:
+            self._resident = None
+            while self._active:
+                self._changed.wait()
+            error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def count(self) -> tuple[int, float]:
+        """Grants, and seconds in operators, since the last call."""
+        with self._changed:
+            found = self._grants, self._operator_seconds
+            self._grants, self._operator_seconds = 0, 0.0
+            return found
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while self._resident is None or not self._ready:
+                    self._changed.wait()
+                resident, self._ready, self._active = self._resident, False, True
+            error: Exception | None = None
+            grants, seconds = 0, 0.0
+            try:
+                report = resident.network.run(interrupted=lambda of=resident: self._resident is not of)  # type: ignore[misc]
+                grants, seconds = report.grants, report.operator_seconds
+            except Exception as raised:  # the network itself failed: the epoch that follows says so
+                _LOG.exception("the network failed between two epochs")
+                error = raised
+            del resident
+            with self._changed:
+                self._active = False
+                self._grants += grants
+                self._operator_seconds += seconds
+                if error is not None:
+                    self._error, self._resident = error, None
+                self._changed.notify_all()
+
+
+class Host:
+    """Keeps the network of one replica and does its epochs. Methods may be called from any thread.
+
+    `address` is part of every answer. `report` is called with what the supervisor should know: {"begin": epoch} and
+    {"answered": epoch, "after": last committed epoch}.
+    """
+
+    def __init__(
+        self,
+        address: HostAddress,
+        record: FlightRecord | None = None,
+        report: Callable[[dict[str, Any]], None] = lambda _: None,
+    ) -> None:
+        self._address = address
+        self._record = record or Unrecorded()
+        self._report = report
+        self._changed = threading.Condition()
+        self._turn: Turn | None = None
+        self._fence: tuple[int, int] | None = None
+        self._background = Background()
+        # What follows belongs to the thread that has the turn.
+        self._resident: ResidentNetwork | None = None
+        self._at: tuple[str, str, int, int] | None = None
+
+    def epoch(
+        self,
+        request: EpochRequest,
+        task: str,
+        batches: Callable[[], Iterator[pa.RecordBatch]],
+        send: Callable[[EpochAnswer], None],
+        end: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Does one epoch for a task attempt: reads its rows, and sends the answer.
+
+        If anything fails, also `send`, the network is restored for the next request. Refused if a request with a
+        higher fence has come, before or meanwhile; `end` is then called from another thread, to end `batches`.
+        """
+        turn = self._take_turn(request, end)
+        try:
+            self._epoch(request, task, batches, send, turn)
+        except BaseException as error:
+            self._forget()
+            if turn.over and not isinstance(error, Refused):
+                raise Refused("fenced", "a later request has taken over") from error
+            raise
+        finally:
+            with self._changed:
+                self._turn = None
+                self._changed.notify_all()
+
+    def _take_turn(self, request: EpochRequest, end: Callable[[], None]) -> Turn:
+        """Ends the request that is being served, if any, and waits for it."""
+        mine = Turn(end)
+        with self._changed:
+            self._check(request)
+            self._fence = request.fence
+            while self._turn is not None:
+                self._turn.end()
+                self._changed.wait()
+                self._check(request)
+            self._turn = mine
+        return mine
+
+    def check(self, request: EpochRequest) -> None:
+        """Refused if a request with a higher fence has come before."""
+        with self._changed:
+            self._check(request)
+
+    def _check(self, request: EpochRequest) -> None:
+        if self._fence is not None and request.fence < self._fence:
+            raise Refused("fenced", f"the request {request.fence} came after {self._fence}")
+
+    def _epoch(
+        self,
+        request: EpochRequest,
+        task: str,
+        batches: Callable[[], Iterator[pa.RecordBatch]],
+        send: Callable[[EpochAnswer], None],
+        turn: Turn,
+    ) -> None:
+        began = time.perf_counter()
+        self._report({"begin": request.epoch})
+        attempt = f"{request.attempt}-{task}"
+        resident, restored = self._network(request)
+        # Until this epoch is answered the network is ahead of every commit.
+        self._at = None
+        network = resident.network
+        ready = time.perf_counter()
+        resident.begin(request.epoch, attempt)
+        for failure in request.expression_failures:
+            network.quarantine(failure.query, failure.operator, failure.detail, failure.error)
+        if request.packing is None:
+            for _ in batches():
+                pass
+        else:
+            self._background.run(resident)
+            for _ in resident.feed(request.packing, batches(), request.arrived):
+                self._background.wake()
+            self._background.stop()
+        if request.finish:
+            network.finish()
+        fed = time.perf_counter()
+        soon = None if request.packing is None or request.finish else SOON
+        report = network.run(request.budget, soon, interrupted=lambda: turn.over)
+        if turn.over:
+            raise Refused("fenced", "a later request has taken over")
+        ran = time.perf_counter()
+        cut = resident.cut(request.epoch, attempt)
+        snapshot, files = resident.save(cut)
+        saved = time.perf_counter()
+        grants, seconds = self._background.count()
+        send(
+            EpochAnswer(
+                replica=request.replica,
+                epoch=request.epoch,
+                attempt=request.attempt,
+                host=self._address,
+                restored=restored,
+                snapshot=snapshot,
+                files=files,
+                results=tuple(cut.outbox.places),
+                arrivals=cut.arrivals,
+                failures=tuple(cut.manifest["failures"]),
+                failed=cut.failed,
+                waiting=report.waiting,
+                grants=grants + report.grants,
+                selected=network.selected,
+                seconds={
+                    "restore": ready - began,
+                    "read": fed - ready,
+                    "run": ran - fed,
+                    "operators": seconds + report.operator_seconds,
+                    "snapshot": saved - ran,
+                },
+                metrics=network.metrics() if request.detailed else None,
+                inline=cut.inline,
+            )
+        )
+        self._at = (request.run, request.checkpoint, request.fence[0], request.epoch)
+        self._report({"answered": request.epoch, "after": request.after})
+        # Work between two epochs belongs to the next one.
+        resident.begin(request.epoch + 1, f"{attempt}-next")
+        if report.waiting:
+            self._background.run(resident)
+
+    def _network(self, request: EpochRequest) -> tuple[ResidentNetwork, bool]:
+        """The network at the state that the request continues from, and whether it had to be restored."""
+        try:
+            self._background.stop()
+        except Exception:
+            self._forget()
+        if self._resident is not None and self._at == (
+            request.run,
+            request.checkpoint,
+            request.fence[0],
+            request.after,
+        ):
+            self._resident.follow(request.plan)
+            return self._resident, False
+        self._forget()
+        self._resident = ResidentNetwork(request, self._record)
+        return self._resident, True
+
+    def _forget(self) -> None:
+        """The next request gets a new network."""
+        with suppress(Exception):
+            self._background.stop()
+        if self._resident is not None:
+            self._resident.network.close()
+        self._resident = self._at = None
+
+    @property
+    def waiting(self) -> int:
+        """Rows (and watermarks) that wait in the queues of the network."""
+        resident = self._resident
+        return 0 if resident is None else resident.network.waiting
+
+
+class HostServer:
+    """Serves a host's connections. `close` is called, and must not return, when a client asks the host to end."""
+
+    def __init__(self, host: Host, token: str, close: Callable[[], None]) -> None:
+        self._host = host
+        self._token = token.encode()
+        self._close = close
+
+    def serve(self, listeners: Sequence[socket.socket]) -> None:
+        """Accepts connections for ever."""
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        with selectors.DefaultSelector() as selector:
+            for listener in listeners:
+                listener.setblocking(False)
+                selector.register(listener, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    with suppress(BlockingIOError, ConnectionError):
+                        connection, _ = key.fileobj.accept()  # type: ignore[union-attr]
+                        threading.Thread(target=self.connected, args=(connection,), daemon=True).start()
+
+    def connected(self, connection: socket.socket) -> None:
+        """Serves one connection."""
+        connection.settimeout(_HEAD_TIMEOUT)
+        if connection.family != socket.AF_UNIX:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        wire = Wire(connection)
+        try:
+            self._serve(connection, wire)
+        except (ConnectionLost, TimeoutError):
+            # The task is gone; the driver repeats its epoch.
+            pass
+        except Exception:
+            _LOG.exception("a connection could not be served")
+        finally:
+            wire.close()
+
+    def _serve(self, connection: socket.socket, wire: Wire) -> None:
+        head, _ = wire.receive()
+        if not hmac.compare_digest(str(head.get("token", "")).encode(), self._token):
+            wire.send({"kind": "error", "message": "the token is wrong"})
+            return
+        connection.settimeout(None)
+        if head["kind"] == "close":
+            wire.send({"kind": "closed"})
+            self._close()
+        elif head["kind"] == "epoch":
+            try:
+                self._epoch(head, wire)
+            except ConnectionLost:
+                raise
+            except Refused as error:
+                wire.send({"kind": error.kind, "message": str(error)})
+            except CheckpointError as error:
+                wire.send({"kind": "checkpoint", "message": str(error)})
+            except Exception as error:
+                _LOG.exception("an epoch failed")
+                wire.send({"kind": "error", "message": text_of(error)})
+        else:
+            wire.send({"kind": "error", "message": f"there is no request of kind {head['kind']}"})
+
+    def _epoch(self, head: dict[str, Any], wire: Wire) -> None:
+        request = EpochRequest.parse(head["request"])
+        # Before any row is sent: the task reads nothing else until all its rows are sent.
+        self._host.check(request)
+        wire.send({"kind": "go"})
+        rows = wire.receive_rows()
+        try:
+            self._host.epoch(
+                request,
+                str(head["task"]),
+                lambda: rows,
+                lambda answer: wire.send({"kind": "answer"}, answer.pack()),
+                wire.end,
+            )
+        except ConnectionLost:
+            raise
+        except Exception:
+            for _ in rows:
+                pass
+            raise

@@ -1,0 +1,243 @@
+"""Finds or starts the host of a replica on this node, and ends it. Used by tasks and, in local mode, by the driver."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from headgate.spark.messages import HostAddress
+from headgate.spark.wire import ConnectionLost, Wire
+
+CONNECT_TIMEOUT = 5.0
+CLOSE_TIMEOUT = 2.0
+"""Seconds that a host has to confirm that it ends."""
+
+START_TIMEOUT = 60.0
+"""Seconds that a supervisor has to open its sockets; it does so before its slow imports."""
+
+_started: dict[int, subprocess.Popen[bytes]] = {}
+_lock = threading.Lock()
+
+
+class HostLost(RuntimeError):
+    """The host ended or broke the connection; the epoch may be repeated."""
+
+
+class HostRefused(RuntimeError):
+    """The host refused the request or failed; `kind` is "fenced" or "error"."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def ensure_host(
+    run: str, replica: int, token: str, owner: int, tcp: bool = False, memory: int | None = None
+) -> HostAddress:
+    """The host of a replica on this node; starts it if there is none.
+
+    It ends with the process `owner`. With `tcp` other nodes can reach it. `memory` is its limit in bytes, by default
+    `supervisor.default_memory`. Returns as soon as the host can be connected to, before it has imported everything.
+    """
+    name = hashlib.sha256(f"{run} {replica} {owner} {token}".encode()).hexdigest()[:16]
+    folder = host_folder()
+    with _locked(folder / f"{name}.lock"):
+        known = _known(folder / f"{name}.json")
+        if known is not None and (known.port or not tcp):
+            return known
+        return _start(
+            {"name": name, "token": token, "owner": owner, "tcp": tcp, "memory": memory, "folder": str(folder)}
+        )
+
+
+def connect(address: HostAddress) -> Wire:
+    """A connection to a host: by its Unix socket on the same node, else by TCP. ConnectionLost if there is none."""
+    try:
+        if address.node == node():
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                connection.connect(address.socket)
+            except OSError:
+                connection.close()
+                raise
+        elif address.port:
+            connection = socket.create_connection((address.tcp, address.port), CONNECT_TIMEOUT)
+            connection.settimeout(None)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        else:
+            raise ConnectionLost(f"the host is on another node, {address.node}, and has no port")
+    except ConnectionLost:
+        raise
+    except OSError as error:
+        raise ConnectionLost(f"the host cannot be reached: {error}") from error
+    return Wire(connection)
+
+
+def close_host(address: HostAddress, token: str) -> bool:
+    """Ends a host, whatever it is doing; returns whether it is known to have ended.
+
+    A host on this node that does not answer is killed. One on another node ends with its executor.
+    """
+    try:
+        wire = connect(address)
+        try:
+            wire.timeout(CLOSE_TIMEOUT)
+            wire.send({"kind": "close", "token": token})
+            closed = bool(wire.receive()[0]["kind"] == "closed")
+        finally:
+            wire.close()
+    except (ConnectionLost, OSError):
+        closed = False
+    if address.node != node():
+        return closed
+    if not closed:
+        _kill(address)
+    _reap(address.pid)
+    return True
+
+
+def node() -> str:
+    """A name for this node: processes with the same name see the same Unix sockets and process ids."""
+    return _node(os.getpid())
+
+
+@cache
+def _node(_: int) -> str:
+    with suppress(OSError):
+        return f"{socket.gethostname()} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
+    return socket.gethostname()
+
+
+def host_folder() -> Path:
+    """The folder of sockets and addresses, which only this user can read. Its path is short: the path of a Unix socket
+    has at most about 100 characters."""
+    folder = Path(f"/tmp/headgate-{os.getuid()}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.stat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{folder} belongs to another user or can be read by others; remove it")
+    return folder
+
+
+def executor_pid() -> int:
+    """The JVM that started this Python worker, directly or through Spark's daemon."""
+    found = os.getppid()
+    for _ in range(8):
+        try:
+            name, parent = _process(found)
+        except (OSError, ValueError):
+            break
+        if name == "java":
+            return found
+        if parent <= 1:
+            break
+        found = parent
+    return os.getppid()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs (a zombie does not)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    with suppress(OSError, IndexError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return True
+
+
+def _process(pid: int) -> tuple[str, int]:
+    """The name of a process, and its parent."""
+    head, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+    return head.partition("(")[2], int(rest.split()[1])
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Holds a lock among all processes of this node."""
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _known(path: Path) -> HostAddress | None:
+    """The address in a file, if its supervisor runs."""
+    try:
+        address = HostAddress(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return address if address.node == node() and _is_supervisor(address.pid) else None
+
+
+def _is_supervisor(pid: int) -> bool:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        # No such process, or no /proc on this system.
+        return is_alive(pid)
+    except OSError:
+        return False
+    return b"headgate.spark.supervisor" in command and is_alive(pid)
+
+
+def _start(settings: dict[str, Any]) -> HostAddress:
+    # In its environment, not only in its settings: it must find this package, wherever the starter has it from.
+    path = [os.path.abspath(each) for each in sys.path]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headgate.spark.supervisor"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+        process_group=0,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    waiting = threading.Timer(START_TIMEOUT, process.kill)
+    waiting.start()
+    try:
+        with process.stdin as stdin, process.stdout as stdout, suppress(BrokenPipeError):
+            text = {**settings, "path": path, "python_path": os.environ.get("PYTHONPATH")}
+            stdin.write(json.dumps(text).encode())
+            stdin.close()
+            line = stdout.readline()
+    finally:
+        waiting.cancel()
+    if not line:
+        raise HostLost(f"the host's supervisor ended with code {process.wait()}")
+    address = HostAddress(**json.loads(line))
+    with _lock:
+        _started[address.pid] = process
+    return address
+
+
+def _kill(address: HostAddress) -> None:
+    """Kills a supervisor; its network's process ends with it."""
+    if _is_supervisor(address.pid):
+        with suppress(ProcessLookupError):
+            os.kill(address.pid, 9)
+
+
+def _reap(pid: int) -> None:
+    """Waits for a supervisor, and removes it from the process table if this process started it."""
+    with _lock:
+        process = _started.pop(pid, None)
+    if process is not None:
+        try:
+            process.wait(CLOSE_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
