@@ -3,7 +3,7 @@
     commits/<epoch>.json          the content of the epoch; its atomic appearance is the commit
     parts/<epoch>-<attempt>.bin   the snapshot parts that are new in this epoch, and the manifest of the snapshot
     outbox/<epoch>-<attempt>.bin  its results, until the sinks have them
-    plans/<name>                  a plan that commits name
+    plans/<name>                  a plan that commits name, and tables/<name> its static tables; named by their content
     published/<epoch>             the sinks have all results up to this epoch
 
 A part is written once and named by every later manifest that still needs it. Files that no commit names are removed.
@@ -13,11 +13,12 @@ of the next attempt.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 import uuid
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -130,17 +131,22 @@ class Checkpoint:
             else:
                 self.files, self.root = fs.LocalFileSystem(), uri
             self.root = self.root.rstrip("/")
-            for folder in ("commits", "parts", "outbox", "plans", "published"):
+            for folder in ("commits", "parts", "outbox", "plans", "tables", "published"):
                 self.files.create_dir(f"{self.root}/{folder}", recursive=True)
         except (OSError, pa.ArrowException) as error:
             raise CheckpointError(f"checkpoint {uri}: cannot be opened: {_reason(error)}") from error
         self._published: list[str] | None = None
+        # The plans that this driver has saved since the plan of the newest commit, and the tables of plans.
+        self._plans: list[str] = []
+        self._plan_tables: dict[str, list[str]] = {}
         self._lock = threading.Lock()
+        self.saving = threading.RLock()
+        """Held while a plan and its tables are saved, so that `clean` does not remove a table that has no plan yet."""
 
     def bundle(self, folder: str, epoch: int, attempt: str) -> Bundle:
         return Bundle(self, f"{folder}/{epoch:012d}-{attempt}.bin")
 
-    def write(self, file: str, data: bytes) -> None:
+    def write(self, file: str, data: bytes | pa.Buffer) -> None:
         """Makes a file appear whole or not at all."""
         path = f"{self.root}/{file}"
         direct = self.files.type_name in _WHOLE_ON_CLOSE
@@ -167,9 +173,9 @@ class Checkpoint:
             with self.files.open_input_file(f"{self.root}/{place.file}") as stream:
                 data: bytes = stream.read_at(place.length, place.offset)
         except OSError as error:
-            raise CheckpointError(self._damaged(place.file, _reason(error))) from error
+            raise CheckpointError(self.damaged(place.file, _reason(error))) from error
         if len(data) != place.length or zlib.crc32(data) != place.crc:
-            raise CheckpointError(self._damaged(place.file, "its checksum is wrong"))
+            raise CheckpointError(self.damaged(place.file, "its checksum is wrong"))
         return data
 
     def manifest(self, place: Place) -> dict[str, Any]:
@@ -180,7 +186,7 @@ class Checkpoint:
     def commit(self, commit: Commit) -> None:
         """The one atomic step: after it, the epoch has happened."""
         file = f"commits/{commit.epoch:012d}.json"
-        if self._exists(file):
+        if self.exists(file):
             raise CheckpointError(
                 f"checkpoint {self.uri}: epoch {commit.epoch} has been committed by another run; is a second engine"
                 " using the same checkpoint? Stop one of them, or give it a folder of its own"
@@ -204,12 +210,42 @@ class Checkpoint:
     def text(self, file: str) -> str | None:
         """The text of a small file of the checkpoint, or None if there is none."""
         try:
-            if not self._exists(file):
-                return None
+            return self.content(file).decode() if self.exists(file) else None
+        except UnicodeDecodeError as error:
+            raise CheckpointError(self.damaged(file, _reason(error))) from error
+
+    def content(self, file: str) -> bytes:
+        """The bytes of a file, which must be there."""
+        try:
             with self.files.open_input_stream(f"{self.root}/{file}") as stream:
-                return str(stream.read().decode())
-        except (OSError, UnicodeDecodeError) as error:
-            raise CheckpointError(self._damaged(file, _reason(error))) from error
+                data: bytes = stream.read()
+                return data
+        except OSError as error:
+            raise CheckpointError(self.damaged(file, _reason(error))) from error
+
+    def exists(self, file: str) -> bool:
+        """Whether there is a file of this name."""
+        try:
+            return bool(self.files.get_file_info(f"{self.root}/{file}").type == fs.FileType.File)
+        except OSError as error:
+            raise CheckpointError(self.damaged(file, _reason(error))) from error
+
+    def save_plan(self, name: str, data: bytes) -> None:
+        """Writes a plan under the hash of its content. `clean` keeps it until the plan of a later one is committed."""
+        with self.saving:
+            self.write(f"plans/{name}", data)
+            self._plans.append(name)
+
+    def saved_plan(self, name: str) -> dict[str, Any]:
+        """The JSON of a plan."""
+        file = f"plans/{name}"
+        data = self.content(file)
+        if hashlib.sha256(data).hexdigest()[:16] != name:
+            raise CheckpointError(self.damaged(file, "its checksum is wrong"))
+        found: dict[str, Any] = json.loads(data)
+        if found["format"] != FORMAT:
+            raise CheckpointError(self._unknown(file, found["format"]))
+        return found
 
     def identity(self) -> str:
         """A name for everything written under this checkpoint; the same after every restart."""
@@ -225,7 +261,7 @@ class Checkpoint:
         try:
             generation = 1 if known is None else int(known) + 1
         except ValueError as error:
-            raise CheckpointError(self._damaged("generation", _reason(error))) from error
+            raise CheckpointError(self.damaged("generation", _reason(error))) from error
         self.write("generation", str(generation).encode())
         return generation
 
@@ -276,6 +312,25 @@ class Checkpoint:
                 # A worker may be writing a file of a later epoch right now.
                 if f"{folder}/{name}" not in named and int(name.split("-")[0]) <= newest:
                     self.files.delete_file(f"{self.root}/{folder}/{name}")
+        self._clean_plans(kept)
+
+    def _clean_plans(self, kept: Sequence[Commit]) -> None:
+        """Removes plans that neither a commit nor the next epoch needs, and tables that no plan needs."""
+        with self.saving:
+            if kept[-1].plan in self._plans:
+                del self._plans[: self._plans.index(kept[-1].plan)]
+            needed = {commit.plan for commit in kept if commit.plan} | set(self._plans)
+            self._remove("plans", needed)
+            if self._names("tables", ""):
+                self._plan_tables = {
+                    name: self._plan_tables.get(name) or self.saved_plan(name)["tables"] for name in needed
+                }
+                self._remove("tables", {table for tables in self._plan_tables.values() for table in tables})
+
+    def _remove(self, folder: str, needed: Collection[str]) -> None:
+        for name in self._names(folder, ""):
+            if name not in needed:
+                self.files.delete_file(f"{self.root}/{folder}/{name}")
 
     def _names(self, folder: str, suffix: str) -> list[str]:
         try:
@@ -286,14 +341,10 @@ class Checkpoint:
             info.base_name for info in found if info.base_name.endswith(suffix) and ".tmp" not in info.base_name
         )
 
-    def _exists(self, file: str) -> bool:
-        return bool(self.files.get_file_info(f"{self.root}/{file}").type == fs.FileType.File)
-
     def _load(self, name: str) -> Commit:
         file = f"commits/{name}"
         try:
-            with self.files.open_input_stream(f"{self.root}/{file}") as stream:
-                data = stream.read()
+            data = self.content(file)
             body = data[_CHECKSUM + 1 :]
             crc = zlib.crc32(body)
             if data[: _CHECKSUM + 1] != b"%08x " % crc:
@@ -302,18 +353,22 @@ class Checkpoint:
             if found["format"] == format_1.FORMAT:
                 found = format_1.as_format_2(found, Place(file, _CHECKSUM + 1, len(body), crc))
             elif found["format"] != FORMAT:
-                raise CheckpointError(
-                    f"checkpoint {self.uri}: {file} has format {found['format']}; this Headgate reads formats"
-                    f" {format_1.FORMAT} and {FORMAT}. Use the version of Headgate that wrote it, or give a new"
-                    " checkpoint folder to start over from the sources"
-                )
+                raise CheckpointError(self._unknown(file, found["format"]))
             return Commit.of(found)
         except CheckpointError:
             raise
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(self._damaged(file, _reason(error))) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(self.damaged(file, _reason(error))) from error
 
-    def _damaged(self, file: str, reason: str) -> str:
+    def _unknown(self, file: str, format_: object) -> str:
+        return (
+            f"checkpoint {self.uri}: {file} has format {format_}; this Headgate reads formats {format_1.FORMAT} and"
+            f" {FORMAT}. Use the version of Headgate that wrote it, or give a new checkpoint folder to start over from"
+            " the sources"
+        )
+
+    def damaged(self, file: str, reason: str) -> str:
+        """The message for a file that cannot be used."""
         return (
             f"checkpoint {self.uri}: {file} is damaged ({reason}); restore it from a copy, or give a new checkpoint"
             " folder to start over from the sources"

@@ -46,6 +46,12 @@ class Packing:
         flaws: Mapping[str, str] | None = None,
         computed: Mapping[str, Sequence[tuple[str, pa.DataType, str]]] | None = None,
     ) -> None:
+        self.given = (
+            {stream: tuple(parts) for stream, parts in columns.items()},
+            dict(flaws or {}),
+            {stream: tuple(parts) for stream, parts in (computed or {}).items()},
+        )
+        """Plain values from which the same packing is made: `Packing(*given)`."""
         self.streams = tuple(columns)
         self._flaws = dict(flaws or {})
         self._tags = {name: number for number, name in enumerate(self.streams)}

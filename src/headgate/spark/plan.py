@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
 
+from headgate.graph.as_json import GraphFormatError, read, written
 from headgate.graph.queries import Query
 from headgate.runtime.limits import Limits
 from headgate.spark import format_1
-from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
+from headgate.spark.checkpoint import FORMAT, Checkpoint, CheckpointError, Commit
 from headgate.spark.packing import Packing
+from headgate.spark.static_tables import load_table, save_table
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Fixed for an epoch; a change makes another plan, which the next epoch uses."""
+    """Fixed for an epoch; a change makes another plan, which the next epoch uses.
+
+    In the checkpoint a plan is JSON, named by its content: the SQL and class of each query, which a restart compares
+    with its own, and everything that a host needs. Its static tables are files of their own, written once.
+    """
 
     queries: tuple[Query, ...]
     policy: str
@@ -31,26 +35,49 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
 
     def save(self, checkpoint: Checkpoint) -> str:
-        """Writes it where every worker finds it, and returns its name."""
-        data = pickle.dumps(self)
-        name = hashlib.sha256(data).hexdigest()[:16]
-        checkpoint.write(f"plans/{name}", data)
-        return name
+        """Writes it where every host finds it, and returns its name."""
+        with checkpoint.saving:
+            tables = {name: save_table(checkpoint, table) for name, table in self.tables.items()}
+            values = {
+                "queries": self.queries,
+                "policy": self.policy,
+                "mode": self.mode,
+                "threads": self.threads,
+                "tables": tables,
+                "packings": {name: packing.given for name, packing in self.packings.items()},
+                "limits": asdict(self.limits),
+            }
+            queries = {query.name: {"sql": query.sql, "class": query.cls.name} for query in self.queries}
+            head = json.dumps({"format": FORMAT, "queries": queries, "tables": sorted(set(tables.values()))})
+            data = f'{head[:-1]}, "plan": {written(values)}}}'.encode()
+            name = hashlib.sha256(data).hexdigest()[:16]
+            checkpoint.save_plan(name, data)
+            return name
 
     @staticmethod
     def load(checkpoint: Checkpoint, name: str) -> Plan:
+        """A saved plan. Tables that another plan of this process has loaded are not read again."""
+        found = checkpoint.saved_plan(name)
         try:
-            with checkpoint.files.open_input_stream(f"{checkpoint.root}/plans/{name}") as stream:
-                found: Any = pickle.loads(stream.read())
-        except OSError as error:
-            raise CheckpointError(f"checkpoint {checkpoint.uri}: plan {name} cannot be read: {error}") from error
-        assert isinstance(found, Plan)
-        return found
+            values = read(found["plan"])
+            return Plan(
+                values["queries"],
+                values["policy"],
+                values["mode"],
+                values["threads"],
+                {table: load_table(checkpoint, file) for table, file in values["tables"].items()},
+                {packing: Packing(*given) for packing, given in values["packings"].items()},
+                Limits(**values["limits"]),
+            )
+        except (GraphFormatError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"checkpoint {checkpoint.uri}: plan {name} was written by another version of Headgate: {error}"
+            ) from error
 
     @staticmethod
     def described(checkpoint: Checkpoint, commit: Commit) -> Mapping[str, Mapping[str, str]]:
         """The SQL and the class of each query under the plan of a commit."""
         if not commit.plan:
             return format_1.described(json.loads(checkpoint.read_bytes(commit.snapshots[0])))
-        queries = Plan.load(checkpoint, commit.plan).queries
-        return {query.name: {"sql": query.sql, "class": query.cls.name} for query in queries}
+        queries: Mapping[str, Mapping[str, str]] = checkpoint.saved_plan(commit.plan)["queries"]
+        return queries
