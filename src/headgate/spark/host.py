@@ -51,7 +51,7 @@ class Refused(Exception):
         self.kind = kind
 
 
-class Turn:
+class RequestTurn:
     """One request's right to use the network, until it is done or a later request ends it."""
 
     def __init__(self, end: Callable[[], None]) -> None:
@@ -152,7 +152,7 @@ class Host:
         self._record = record or Unrecorded()
         self._report = report
         self._changed = threading.Condition()
-        self._turn: Turn | None = None
+        self._turn: RequestTurn | None = None
         self._fence: tuple[int, int] | None = None
         self._background = Background()
         # What follows belongs to the thread that has the turn.
@@ -185,9 +185,9 @@ class Host:
                 self._turn = None
                 self._changed.notify_all()
 
-    def _take_turn(self, request: EpochRequest, end: Callable[[], None]) -> Turn:
+    def _take_turn(self, request: EpochRequest, end: Callable[[], None]) -> RequestTurn:
         """Ends the request that is being served, if any, and waits for it."""
-        mine = Turn(end)
+        mine = RequestTurn(end)
         with self._changed:
             self._check(request)
             self._fence = request.fence
@@ -213,7 +213,7 @@ class Host:
         task: str,
         batches: Callable[[], Iterator[pa.RecordBatch]],
         send: Callable[[EpochAnswer], None],
-        turn: Turn,
+        turn: RequestTurn,
     ) -> None:
         began = time.perf_counter()
         self._report({"begin": request.epoch})

@@ -32,7 +32,7 @@ DEAD_SCHEMA = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("row
 
 
 @dataclass
-class Cut:
+class EpochCut:
     """The results up to a moment between two grants, and the snapshot of that moment, before it is written."""
 
     manifest: dict[str, Any]
@@ -134,7 +134,7 @@ class ResidentNetwork:
         )
         return rows.filter(good)
 
-    def cut(self, epoch: int, attempt: str) -> Cut:
+    def cut(self, epoch: int, attempt: str) -> EpochCut:
         """Takes all results, and the snapshot that belongs to them. Called while no grant runs."""
         network = self.network
         outbox = self._checkpoint.bundle("outbox", epoch, attempt)
@@ -160,9 +160,9 @@ class ResidentNetwork:
         known = dict(network.failures)
         failed = {name: str(each) for name, each in known.items() if self._reported.get(name) is not each}
         self._reported = known
-        return Cut(manifest, outbox, arrivals, inline, failed)
+        return EpochCut(manifest, outbox, arrivals, inline, failed)
 
-    def save(self, cut: Cut) -> tuple[Place, tuple[str, ...]]:
+    def save(self, cut: EpochCut) -> tuple[Place, tuple[str, ...]]:
         """Makes results and snapshot durable; returns the place of the manifest and all files that the state needs.
 
         The network may go on meanwhile.

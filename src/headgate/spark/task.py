@@ -11,26 +11,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headgate.spark.host_client import HostLost, HostRefused, connect, ensure_host, executor_pid
+from headgate.spark.messages import DEAD as DEAD
 from headgate.spark.messages import PROPERTY, EpochRequest
+from headgate.spark.messages import ExpressionFailure as ExpressionFailure
 from headgate.spark.wire import ConnectionLost, Wire
 
 ANSWER = pa.schema([("kind", pa.string()), ("name", pa.string()), ("data", pa.binary())])
 ANSWER_DDL = "kind string, name string, data binary"
 
-DEAD = "dead letters"
-"""The name of the malformed rows among the results."""
-
 DEAD_SCHEMA = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("row", pa.string())])
-
-
-@dataclass(frozen=True)
-class ExpressionFailure:
-    """A query that fails because Catalyst raised: the operator, the expression, and Spark's message."""
-
-    query: str
-    operator: str
-    detail: str
-    error: str
 
 
 @dataclass(frozen=True)
