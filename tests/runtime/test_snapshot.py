@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,5 +102,26 @@ def test_queries_may_change_between_snapshot_and_restore(tmp_path: Path) -> None
 
 def test_a_snapshot_of_another_version_is_refused() -> None:
     network = Network(graph(*small()))
-    with pytest.raises(ValueError, match="version 99, this Headgate reads version 2"):
+    with pytest.raises(ValueError, match="version 99, this Headgate reads versions 2 and 3"):
         network.restore({"version": 99})
+
+
+def test_what_a_policy_has_learned_is_restored_unless_the_policy_changed(tmp_path: Path) -> None:
+    store = Folder(tmp_path, keep=True)
+    network = Network(graph(*small()), "threshold:limit=1,interval=1ms", store=store)
+    network.push("s", rows(100))
+    network.run(0.0)
+    manifest = json.loads(json.dumps(network.snapshot(), allow_nan=False))
+    manifest["policy"]["state"] = {"short": True}
+
+    def learned(policy: str, manifest: dict[str, Any]) -> Any:
+        restored = Network(graph(*small()), policy, store=store)
+        restored.restore(manifest)
+        return restored.snapshot()["policy"]["state"]
+
+    assert learned("threshold:limit=1,interval=1ms", manifest) == {"short": True}
+    assert learned("threshold:limit=2,interval=1ms", manifest) == {"short": False}
+    assert learned("fifo", manifest) == {}
+    # Version 2 had pickled it: it is not loaded.
+    older = {**manifest, "version": 2, "policy": {"text": manifest["policy"]["text"], "pickle": "gAR9lC4="}}
+    assert learned("threshold:limit=1,interval=1ms", older) == {"short": False}

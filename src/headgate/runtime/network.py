@@ -462,9 +462,10 @@ class Network:
         Queries that are new since then start fresh; the state of removed queries is left out. Arrival times are of the
         clock, so a network whose snapshots outlive the process needs a clock that does too.
         """
-        if manifest.get("version") != snapshot.VERSION:
+        if manifest.get("version") not in snapshot.READABLE:
+            readable = " and ".join(map(str, snapshot.READABLE))
             raise ValueError(
-                f"the snapshot has version {manifest.get('version')}, this Headgate reads version {snapshot.VERSION}; "
+                f"the snapshot has version {manifest.get('version')}, this Headgate reads versions {readable}; "
                 "start from an empty checkpoint, or with the version that wrote it"
             )
         with self._control.alone():

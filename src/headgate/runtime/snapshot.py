@@ -7,8 +7,6 @@ the previous snapshot has is not written again.
 
 from __future__ import annotations
 
-import base64
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -20,9 +18,12 @@ from headgate.runtime.memory import Memory
 from headgate.runtime.outbox import Outbox
 from headgate.runtime.queue import OUTBOX, EdgeQueue, Piece, QueuedBatch, QueuedWatermark
 from headgate.runtime.state import NetworkState
-from headgate.scheduling import Performance, Policy
+from headgate.scheduling import Performance
+from headgate.scheduling.registry import described
 
-VERSION = 2
+VERSION = 3
+READABLE = (2, VERSION)
+"""Version 2 has pickled what the policy has learned, which is not read."""
 
 
 def save(state: NetworkState) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def save(state: NetworkState) -> dict[str, Any]:
         "statistics": state.figures(),
         "watermarks": dict(state.watermarks),
         "marked": dict(state.sent),
-        "policy": policy_state(state.policy),
+        "policy": {"text": described(state.policy), "state": state.policy.state()},
         "failures": [failure.state() for failure in state.failures.values()],
     }
 
@@ -67,7 +68,10 @@ def restore(state: NetworkState, manifest: Mapping[str, Any]) -> None:
         if query is not None and key_of(query.plan) == failure.plan:
             state.failures[failure.query] = failure
             state.graph.remove(failure.query)
-    state.policy = policy_from(manifest["policy"], state.policy)
+    known = manifest["policy"]
+    # Another policy, or the same one with other parameters, starts fresh; so does one saved by version 2.
+    if "state" in known and known["text"] == described(state.policy):
+        state.policy.restore(known["state"])
     state.rebuild()
     state.watermarks.update(manifest["watermarks"])
     state.sent.update(manifest["marked"])
@@ -206,24 +210,3 @@ def parts_of(batches: Sequence[Mapping[str, Any]], operators: Mapping[str, Any])
     for state in operators.values():
         found.update(dict.fromkeys(part["key"] for part in state["parts"].values() if part["key"] is not None))
     return list(found)
-
-
-def policy_state(policy: Policy) -> dict[str, str]:
-    """A policy with everything it has learned."""
-    return {"text": str(policy), "pickle": base64.b64encode(pickle.dumps(policy)).decode()}
-
-
-def policy_from(state: Mapping[str, str], fresh: Policy) -> Policy:
-    """The saved policy if the network runs under the same one now; otherwise the fresh one."""
-    try:
-        known = pickle.loads(base64.b64decode(state["pickle"]))
-    except (AttributeError, ImportError, pickle.UnpicklingError):
-        # Written by another version of Headgate: only what the policy has learned is lost.
-        return fresh
-    same = isinstance(known, Policy) and type(known) is type(fresh) and _parameters(known) == _parameters(fresh)
-    return known if same and isinstance(known, Policy) else fresh
-
-
-def _parameters(policy: Policy) -> dict[str, str]:
-    fields = getattr(policy, "__dataclass_fields__", {})
-    return {name: repr(getattr(policy, name)) for name, field in fields.items() if field.init}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import floor
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.policies.highest_rate import HighestRate
@@ -234,3 +234,9 @@ class Cqc(Policy):
 
     def refresh(self, view: View, now: float) -> bool:
         return self.inner.refresh(view, now)
+
+    def state(self) -> dict[str, Any]:
+        return self.inner.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.inner.restore(state)

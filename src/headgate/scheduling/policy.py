@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.registry import parameter
@@ -81,6 +81,13 @@ class Policy(ABC):
     def refresh(self, view: View, now: float) -> bool:
         """Use the fresh statistics; True if the cut may have changed."""
         return False
+
+    def state(self) -> dict[str, Any]:
+        """What it has learned, as plain values for JSON; empty if it does not learn."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - most policies do not learn
+        """Takes over what a policy with the same parameters (`registry.described`) has learned."""
 
 
 @dataclass

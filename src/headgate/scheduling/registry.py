@@ -83,6 +83,25 @@ def policy(text: str | Policy) -> Policy:
     return cls(**values)
 
 
+def described(policy: Policy) -> str:
+    """A policy with all its parameters, those of inner policies too, and without what it has learned.
+
+    >>> described(policy("cqc:inner=threshold"))
+    'cqc(inner=threshold(rows=inf,quantum=inf,limit=64000000.0,low=0.5,interval=0.1),k=0.2)'
+    """
+    given: list[str] = [f.name for f in fields(policy) if f.init] if is_dataclass(policy) else []
+    return f"{policy.name}({','.join(f'{name}={_spelled(getattr(policy, name))}' for name in given)})"
+
+
+def _spelled(value: Any) -> str:
+    """A value of a parameter."""
+    from headgate.scheduling.policy import Policy
+
+    if isinstance(value, tuple):
+        return "+".join(_spelled(part) for part in value)
+    return described(value) if isinstance(value, Policy) else repr(value)
+
+
 def _class(name: str) -> type[Policy]:
     if name not in _POLICIES:
         raise PolicyError(f"unknown policy '{name}'; {closest(name, _POLICIES)}")

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 from random import Random
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +96,21 @@ class ControlledThompson(Learner):
                 return name
         effects = self._draw(random)
         return min(scores, key=lambda name: effects[self._places[name]])
+
+    def state(self) -> dict[str, Any]:
+        sums = {"features": self._features, "cross": self._cross, "levels": self._levels, "weights": self._weights}
+        return {
+            "places": dict(self._places),
+            "intervals": self._intervals,
+            **{name: sum_.tolist() for name, sum_ in sums.items()},
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._places = dict(state["places"])
+        self._intervals = state["intervals"]
+        self._features, self._cross, self._levels, self._weights = (
+            np.array(state[name], np.float64) for name in ("features", "cross", "levels", "weights")
+        )
 
     def _draw(self, random: Random) -> Floats:
         """An effect for each candidate, drawn from the posterior of the regression; less is better.

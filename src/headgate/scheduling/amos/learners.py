@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from math import log, sqrt
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headgate.scheduling.amos.controlled import Situation
@@ -31,6 +31,13 @@ class Learner(ABC):
     @abstractmethod
     def choose(self, scores: Mapping[str, float], random: Random) -> str:
         """`scores`: each candidate's score by equation 2 of 002."""
+
+    def state(self) -> dict[str, Any]:
+        """What it has learned, as plain values for JSON."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - the wheel learns from the scores alone
+        """Takes over what another learner of its kind has learned."""
 
 
 class RouletteWheel(Learner):
@@ -60,6 +67,12 @@ class _Discounted(Learner):
         self.count[chosen] = self.count.get(chosen, 0.0) + 1
         self.total[chosen] = self.total.get(chosen, 0.0) + reward
         self.square[chosen] = self.square.get(chosen, 0.0) + reward * reward
+
+    def state(self) -> dict[str, Any]:
+        return {"count": dict(self.count), "total": dict(self.total), "square": dict(self.square)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.count, self.total, self.square = (dict(state[book]) for book in ("count", "total", "square"))
 
     def mean(self, name: str) -> float:
         return self.total[name] / self.count[name]

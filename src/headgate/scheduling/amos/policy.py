@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from headgate.scheduling.amos.choice import LEARNERS, learner
 from headgate.scheduling.amos.controlled import Situation
@@ -20,6 +23,9 @@ from headgate.scheduling.policies.round_robin import RoundRobin
 from headgate.scheduling.policy import Policy, Selector
 from headgate.scheduling.registry import parameter, register
 from headgate.scheduling.view import Performance, View
+
+# Selections in a saved state.
+_HISTORY = 100
 
 
 def _candidates() -> tuple[Policy, ...]:
@@ -94,6 +100,38 @@ class Amos(Policy):
         self._generation += 1
         self.history.append((now, self.current.name))
         return True
+
+    def state(self) -> dict[str, Any]:
+        """Everything but the older history: it grows with every selection, and only people read it."""
+        version, words, gauss = self._random.getstate()
+        return {
+            "policies": [policy.state() for policy in self.policies],
+            "spec": dict(self.spec.weights),
+            "current": self._current,
+            "untried": list(self._untried),
+            "scores": self._scores.state(),
+            "learner": self._learner.state(),
+            "random": [version, base64.b64encode(np.array(words, "<u4").tobytes()).decode(), gauss],
+            "before": asdict(self._before),
+            "since": self._since,
+            "found": asdict(self._found),
+            "history": [list(each) for each in self.history[-_HISTORY:]],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        for policy, known in zip(self.policies, state["policies"], strict=True):
+            policy.restore(known)
+        self.spec = ObjectiveWeights(dict(state["spec"]))
+        self._current, self._untried = state["current"], list(state["untried"])
+        self._scores.restore(state["scores"])
+        self._learner.restore(state["learner"])
+        version, words, gauss = state["random"]
+        numbers = np.frombuffer(base64.b64decode(words), "<u4").tolist()
+        self._random.setstate((version, tuple(numbers), gauss))
+        self._before, self._since = Performance(**state["before"]), state["since"]
+        self._found = Situation(**state["found"])
+        self.history[:] = [(moment, name) for moment, name in state["history"]]
+        self._generation += 1
 
     def _score(self, after: Performance, seconds: float) -> None:
         values = {

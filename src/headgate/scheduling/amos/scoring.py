@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from headgate.scheduling.errors import PolicyError, closest
 from headgate.scheduling.view import Performance
@@ -73,6 +74,13 @@ class _History:
         spread = self.high - self.low
         return (value - self.total / self.count) / spread if spread > 0 else 0.0
 
+    def state(self) -> list[float]:
+        return [self.count, self.total, self.low, self.high] if self.count else []
+
+    def restore(self, state: Sequence[float]) -> None:
+        if state:
+            self.count, (self.total, self.low, self.high) = int(state[0]), state[1:]
+
 
 class Scores:
     """The scores of all candidates; a candidate that has not run has none."""
@@ -108,3 +116,14 @@ class Scores:
             for n, w in spec.weights.items()
             if n in values
         )
+
+    def state(self) -> dict[str, Any]:
+        """All measures so far, as plain values for JSON."""
+        history = {name: history.state() for name, history in self._history.items()}
+        return {"history": history, "scores": {name: dict(own) for name, own in self._z.items()}}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes over the measures of other scores."""
+        for name, known in state["history"].items():
+            self._history[name].restore(known)
+        self._z = {name: dict(own) for name, own in state["scores"].items()}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.hmts.placement import Load, capacities, loads, place_queues
@@ -112,6 +112,14 @@ class Hmts(Policy):
             return False
         self._cut = place_queues(view.topology, given)
         return True
+
+    def state(self) -> dict[str, Any]:
+        """That of the inner policies; queues are placed again from the measurements."""
+        return {"inner": [policy.state() for policy in self.inner]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        for policy, known in zip(self.inner, state["inner"], strict=True):
+            policy.restore(known)
 
     def _worth_moving(self, view: View, cut: Cut, given: Sequence[Load]) -> bool:
         topology = view.topology

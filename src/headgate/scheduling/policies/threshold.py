@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.policies.path_capacity import PathCapacity
@@ -38,3 +38,9 @@ class Threshold(GrantLimits, Policy):
         before = self._short
         self._short = view.queues.memory > self.limit * (self.low if before else 1.0)
         return before != self._short
+
+    def state(self) -> dict[str, Any]:
+        return {"short": self._short}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._short = bool(state["short"])
