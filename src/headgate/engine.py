@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import threading
@@ -11,10 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from headgate.connectors.folder import FolderWriter
-from headgate.connectors.json import json_lines
 from headgate.connectors.memory import MemorySink, MemoryWriter
-from headgate.connectors.registry import SparkStreams, connectors, open_sink, open_table
+from headgate.connectors.registry import RegisteredSinks, SparkStreams, connectors, dead_letters, open_sink, open_table
 from headgate.graph.queries import Query, Sink, Stream
 from headgate.graph.types import Schema
 from headgate.runtime.limits import Limits
@@ -24,17 +23,21 @@ from headgate.scheduling import policy as policy_of
 from headgate.spark.analysis import Analyzer
 from headgate.spark.backlog import Backlog
 from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.delivery import Delivery
 from headgate.spark.driver_metrics import DriverMetrics
 from headgate.spark.epochs import Epoch, Epochs
 from headgate.spark.lanes import Lanes
 from headgate.spark.plan import Plan
 from headgate.spark.publisher import Publisher
-from headgate.spark.results import Results, Writer
+from headgate.spark.results import Writer
 from headgate.spark.resumption import Resumption
 from headgate.spark.session import session
 from headgate.spark.types import to_arrow
 from headgate.spark.warmup import warm_up
 from headgate.sql import Catalog
+
+_SINKS = f"{RegisteredSinks.__module__}:{RegisteredSinks.__name__}"
+"""What hosts open folders with (see `Delivery`)."""
 
 
 def _check(policy: str) -> None:
@@ -306,7 +309,7 @@ class Engine:
         self._publisher = Publisher(
             checkpoint,
             lambda query, sink: self._open_sink(query, sink, run),
-            self._write_dead_letters,
+            dead_letters(self.dead_letters, run),
             lambda epoch: self._metrics.published(epoch),
             kept=not self._temporary,
         )
@@ -315,7 +318,7 @@ class Engine:
         self._lanes = Lanes(SparkStreams(spark), checkpoint, self._frames, self._epochs.run_batch, self._every)
         for query in self.queries.values():
             self._open_sinks(query)
-        self._publisher.republish(self.queries)
+        self._publisher.republish()
         failed = self._epochs.failed(self.queries.values())
         self._metrics = DriverMetrics({name: str(f) for name, f in failed.items()}, time.monotonic())
         self._changed()
@@ -365,6 +368,7 @@ class Engine:
             tables=self._tables,
             packings=packings,
             limits=self._limits,
+            delivery=Delivery(_SINKS, os.getcwd(), self._kept, self.dead_letters),
         )
 
     def _apply(self) -> None:
@@ -380,13 +384,9 @@ class Engine:
     def _committed(self, epoch: Epoch) -> None:
         self._metrics.committed(epoch)
         assert self._publisher is not None
-        self._publisher.put(epoch.number, epoch.results)
+        self._publisher.put(epoch.commit, epoch.inline)
         if epoch.waiting and self._backlog is not None:
             self._backlog.wake()
-
-    def _write_dead_letters(self, epoch: int, rows: pa.Table) -> None:
-        FolderWriter("rows-dead", self.dead_letters, json_lines(), "json").publish(Results("rows", epoch, rows))
-        self._metrics.malformed(rows)
 
     def _close(self) -> None:
         if self._backlog is not None:

@@ -32,8 +32,11 @@ class Recorder:
     def write(self) -> Recorder:
         return self
 
-    def createDataFrame(self, table: Any) -> Recorder:  # noqa: N802
-        self.columns = list(table.column_names)
+    def range(self, *bounds: int) -> Recorder:
+        return self
+
+    def mapInArrow(self, function: Any, schema: Any) -> Recorder:  # noqa: N802
+        self.columns = list(schema.names)
         return self
 
     def format(self, name: str) -> Recorder:

@@ -8,28 +8,30 @@ from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyarrow import fs
 
 import headgate as hg
 from headgate.connectors.console import ConsoleWriter
 from headgate.connectors.kafka import messages
 from headgate.connectors.memory import MemoryWriter
-from headgate.connectors.registry import open_sink, sinks
+from headgate.connectors.registry import connectors, open_sink, sinks
 from headgate.connectors.spark_format import SparkFormatSink, missing
-from headgate.spark.results import Results, SinkError, Writer
+from headgate.graph.queries import Query
+from headgate.spark.results import DriverWriter, ExecutorWriter, HostWriter, Results, SinkError, Writer
+from headgate.sql import Catalog
 from tests.arriving import arrive_json
 from tests.connectors.declared import clause, query_into
+from tests.connectors.publishing import outboxed, publish
 from tests.connectors.recorder import Recorder
-from tests.spark.crashing_files import Crash, CrashingFiles
 
 ROWS = [("a", "1"), ("b", 'x, "y" \\ z'), (None, "3"), ("a", ""), ("c/d=e", "ü"), ("b", "6")]
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.string())])
 FOLDERS = sorted(name for name, sink in sinks().items() if name != "delta" and sink.options.find("path") is not None)
+
+W = TypeVar("W", bound=Writer)
 
 called: list[pa.Table] = []
 
@@ -47,9 +49,11 @@ def _multiset(rows: Any) -> Counter[str]:
     return Counter(repr(tuple(row.values()) if isinstance(row, dict) else tuple(row)) for row in rows)
 
 
-def _opened(spark: Any, name: str, options: str, **declared: str) -> Writer:
+def _opened(spark: Any, name: str, options: str, kind: type[W], **declared: str) -> W:
     query = query_into(name, options, **declared)
-    return open_sink(spark, query, query.sinks[0], "run1")
+    writer = open_sink(spark, query, query.sinks[0], "run1")
+    assert isinstance(writer, kind)
+    return writer
 
 
 def _lacks(spark: Any, name: str) -> bool:
@@ -104,7 +108,7 @@ def test_every_sink_writes_each_epoch_as_it_guarantees(spark: Any, tmp_path: Pat
     writer = open_sink(spark, query, query.sinks[0], "run1")
     first, second = _table(ROWS[:4]), _table(ROWS[4:])
     for epoch, table in ((0, first), (1, second), (1, second)):
-        writer.publish(Results("q", epoch, table))
+        publish(writer, query, epoch, table, tmp_path / "ck")
     writer.close()
     if name == "callback":
         return  # its example counts rows; test_callback_by_name looks at them
@@ -126,9 +130,9 @@ def test_every_sink_writes_each_epoch_as_it_guarantees(spark: Any, tmp_path: Pat
         assert not wanted - _multiset(found)
 
 
-def test_callback_by_name(tmp_path: Path) -> None:
+def test_callback_by_name() -> None:
     called.clear()
-    writer = _opened(None, "callback", "OPTIONS (function 'tests.connectors.test_sinks:note')")
+    writer = _opened(None, "callback", "OPTIONS (function 'tests.connectors.test_sinks:note')", DriverWriter)
     deleted = pa.chunked_array([[False] * 5 + [True]])
     writer.publish(Results("q", 0, _table()))
     writer.publish(Results("q", 1, _table(), _table().select(["k"]), deleted))
@@ -167,7 +171,9 @@ def test_every_option_of_a_folder_changes_what_is_written(tmp_path: Path, name: 
 
     def written(folder: Path, options: dict[str, str]) -> dict[str, bytes]:
         columns = with_nulls if name in ("json", "csv") else {}
-        writer = _opened(None, name, clause({"path": str(folder), "partitionBy": "k", **options}), **columns)
+        writer = _opened(
+            None, name, clause({"path": str(folder), "partitionBy": "k", **options}), HostWriter, **columns
+        )
         table = _table().append_column("w", pa.nulls(len(ROWS), pa.string())) if columns else _table()
         writer.publish(Results("q", 0, table))
         return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
@@ -191,7 +197,8 @@ def test_spark_reads_every_compression(spark: Any, tmp_path: Path, name: str) ->
     assert compression is not None
     for value in compression.choices:
         options = clause({"path": str(tmp_path / value), "compression": value})
-        _opened(spark, name, options, columns="v STRING").publish(Results("q", 0, _table().select(["v"])))
+        writer = _opened(spark, name, options, HostWriter, columns="v STRING")
+        writer.publish(Results("q", 0, _table().select(["v"])))
     schema = "value STRING" if name == "text" else "v STRING"
     found = _reader(spark, name).schema(schema).load([f"{tmp_path}/{value}" for value in compression.choices])
     assert _multiset(found.collect()) == _multiset([(v,) for _, v in ROWS] * len(compression.choices))
@@ -232,7 +239,7 @@ def test_spark_reads_every_type_as_it_was_written(spark: Any, tmp_path: Path, na
     frame = spark.createDataFrame(table)
     ddl = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in frame.schema.fields)
     options = {"path": str(tmp_path / "out")} | ({"nullValue": "NULL"} if name == "csv" else {})
-    writer = _opened(spark, name, clause(options), columns=ddl)
+    writer = _opened(spark, name, clause(options), HostWriter, columns=ddl)
     writer.publish(Results("q", 0, table))
     found = _reader(spark, name).schema(ddl).load(str(tmp_path / "out"))
     assert _multiset(found.collect()) == _multiset(frame.collect())
@@ -251,7 +258,7 @@ def test_partitions_are_those_that_spark_writes(spark: Any, tmp_path: Path) -> N
     )
     columns = "s STRING, n SMALLINT, d DATE, b BOOLEAN, v BIGINT"
     options = clause({"path": str(tmp_path / "ours"), "partitionBy": "S, n, d, b"})
-    _opened(spark, "parquet", options, columns=columns).publish(Results("q", 0, table))
+    _opened(spark, "parquet", options, HostWriter, columns=columns).publish(Results("q", 0, table))
     frame = spark.createDataFrame(table)
     frame.write.partitionBy("s", "n", "d", "b").parquet(str(tmp_path / "theirs"))
 
@@ -263,26 +270,6 @@ def test_partitions_are_those_that_spark_writes(spark: Any, tmp_path: Path) -> N
     assert _multiset(both[0]) == _multiset(both[1])
 
 
-@pytest.mark.parametrize("how", ["before", "after", "torn"])
-def test_an_epoch_that_is_cut_off_and_published_again_is_there_once(tmp_path: Path, how: str) -> None:
-    def publish(folder: Path, files: CrashingFiles) -> None:
-        writer = _opened(None, "parquet", clause({"path": str(folder), "partitionBy": "k", "maxRecordsPerFile": "1"}))
-        writer._files = fs.PyFileSystem(files)  # type: ignore[attr-defined]
-        writer.publish(Results("q", 0, _table()))
-
-    counting = CrashingFiles(None, "")
-    publish(tmp_path / "whole", counting)
-    assert counting.count >= 2 * len(ROWS)
-    for at in range(1, counting.count + 1):
-        folder = tmp_path / str(at)
-        with pytest.raises(Crash):
-            publish(folder, CrashingFiles(at, how))
-        publish(folder, CrashingFiles(None, ""))
-        files = [p for p in folder.rglob("*.parquet") if not p.name.startswith(".")]
-        found = [value for file in files for value in pq.ParquetFile(file).read()["v"].to_pylist()]
-        assert Counter(found) == Counter(v for _, v in ROWS)
-
-
 def test_console_shortens_rows_and_values() -> None:
     out = io.StringIO()
     ConsoleWriter("q", 2, 5, out).publish(Results("q", 0, _table([("a", "123456"), ("b", "12345"), ("c", "")])))
@@ -291,7 +278,7 @@ def test_console_shortens_rows_and_values() -> None:
 
 @pytest.mark.parametrize(("truncate", "shown"), [("true", 20), ("false", 30), ("7", 7)])
 def test_console_options(capsys: Any, truncate: str, shown: int) -> None:
-    writer = _opened(None, "console", f"OPTIONS (numRows '1', truncate '{truncate}')")
+    writer = _opened(None, "console", f"OPTIONS (numRows '1', truncate '{truncate}')", DriverWriter)
     writer.publish(Results("q", 0, _table([("a", "x" * 30), ("b", "")])))
     line, more = capsys.readouterr().out.splitlines()
     assert len(line.removeprefix("q: k=a v=")) == shown
@@ -301,62 +288,85 @@ def test_console_options(capsys: Any, truncate: str, shown: int) -> None:
 # -- sinks that Spark writes -------------------------------------------------------------------------------------------
 
 
-def test_what_the_delta_writer_is_given() -> None:
+def _update() -> Query:
+    """Counts by a key that is no column of the result."""
+    catalog = Catalog(connectors=connectors())
+    catalog.execute("CREATE STREAM s (k STRING, v STRING) USING rate")
+    catalog.execute("CREATE QUERY q INTO noop AS SELECT count(*) AS n FROM s GROUP BY k, length(v)")
+    return catalog.queries["q"]
+
+
+def test_what_the_delta_writer_is_given(tmp_path: Path) -> None:
     recorder = Recorder()
     options = "OPTIONS (path 'there', partitionBy 'k', mergeSchema 'TRUE', other 'x')"
-    _opened(recorder, "delta", options).publish(Results("q", 7, _table()))
+    query = query_into("delta", options)
+    _opened(recorder, "delta", options, ExecutorWriter).publish(outboxed(tmp_path, query, 7, _table()))
     assert recorder.given == {"mergeSchema": "true", "other": "x", "txnAppId": "headgate-run1-q", "txnVersion": "7"}
     assert (recorder.mode_, recorder.partitioned, recorder.saved) == ("append", ("k",), "there")
-    _opened(recorder, "delta", "OPTIONS (table 'names')").publish(Results("q", 8, _table()))
+    writer = _opened(recorder, "delta", "OPTIONS (table 'names')", ExecutorWriter)
+    writer.publish(outboxed(tmp_path, query, 8, _table()))
     assert recorder.saved == "names"
 
 
-def test_what_the_kafka_writer_is_given() -> None:
+def test_what_the_kafka_writer_is_given(tmp_path: Path) -> None:
     recorder = Recorder()
     options = "OPTIONS (topic 't', kafka.bootstrap.servers 'h:1', kafka.acks 'all', Value_Format 'CSV', key 'K')"
-    _opened(recorder, "kafka", options).publish(Results("q", 0, _table()))
+    rows = outboxed(tmp_path, query_into("kafka", options), 0, _table())
+    _opened(recorder, "kafka", options, ExecutorWriter).publish(rows)
     assert recorder.format_ == "kafka"
     assert recorder.given == {"topic": "t", "kafka.bootstrap.servers": "h:1", "kafka.acks": "all"}
     assert recorder.selected == ("to_csv(struct(`k`, `v`)) AS value", "`k` AS key")
 
 
 @pytest.mark.spark
-def test_messages_of_kafka(spark: Any) -> None:
-    plain = Results("q", 0, _table(ROWS[:2]))
-    deleted = pa.chunked_array([[False, True]])
-    update = Results("q", 0, _table(ROWS[:2]), pa.table({"k": ["a", "b"], "n": [1, 2]}), deleted)
+def test_messages_of_kafka(spark: Any, tmp_path: Path) -> None:
+    def sent(query: Query, table: pa.Table, key: str | None, form: str) -> list[dict[str, Any]]:
+        rows = outboxed(tmp_path, query, 0, table)
+        return [row.asDict() for row in rows.frame(spark).selectExpr(*messages(rows, key, form)).collect()]
 
-    def sent(results: Results, key: str | None, form: str) -> list[dict[str, Any]]:
-        return [row.asDict() for row in messages(spark, results, key, form).collect()]
-
-    assert sent(plain, None, "json") == [
+    plain = query_into("noop", "")
+    assert sent(plain, _table(ROWS[:2]), None, "json") == [
         {"value": '{"k":"a","v":"1"}'},
         {"value": '{"k":"b","v":"x, \\"y\\" \\\\ z"}'},
     ]
-    assert sent(plain, "K", "csv")[0] == {"value": "a,1", "key": "a"}
-    assert sent(update, None, "json") == [
-        {"value": '{"k":"a","v":"1"}', "key": '["a","1"]'},
+    assert sent(plain, _table(ROWS[:2]), "K", "csv")[0] == {"value": "a,1", "key": "a"}
+    table = pa.table({"n": [5, 6], "k": ["a", "b"], "l": pa.array([1, 2], pa.int32()), "deleted": [False, True]})
+    assert sent(_update(), table, None, "json") == [
+        {"value": '{"n":5}', "key": '["a","1"]'},
         {"value": None, "key": '["b","2"]'},
     ]
-    text = Results("q", 0, _table().select(["v"]))
-    assert sent(text, None, "text")[0] == {"value": "1"}
-    raw = Results("q", 0, _table().rename_columns(["key", "value"]))
-    assert sent(raw, None, "raw")[0] == {"key": "a", "value": "1"}
+    assert sent(_update(), table, "n", "json")[0] == {"value": '{"n":5}', "key": "5"}
+    text = query_into("noop", "", select="v")
+    assert sent(text, _table().select(["v"]), None, "text")[0] == {"value": "1"}
+    raw = query_into("noop", "", select="k AS key, v AS value")
+    assert sent(raw, _table().rename_columns(["key", "value"]), None, "raw")[0] == {"key": "a", "value": "1"}
+
+
+@pytest.mark.spark
+def test_tasks_read_every_type_from_the_outbox(spark: Any, tmp_path: Path) -> None:
+    whole = spark.createDataFrame(TYPED)
+    ddl = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in whole.schema.fields)
+    rows = outboxed(tmp_path, query_into("noop", "", columns=ddl), 0, TYPED.slice(0, 2), TYPED.slice(2))
+    found = rows.frame(spark)
+    assert found.schema == whole.schema
+    assert found.rdd.getNumPartitions() == 2
+    assert _multiset(found.collect()) == _multiset(whole.collect())
 
 
 @pytest.mark.spark
 def test_other_formats_of_spark(spark: Any, tmp_path: Path) -> None:
     options = clause({"path": str(tmp_path / "out"), "rowTag": "row", "partitionBy": "k"})
-    writer = _opened(spark, "xml", options)
+    writer = _opened(spark, "xml", options, ExecutorWriter)
+    query = query_into("xml", options)
     for epoch, rows in ((0, ROWS[:3]), (1, ROWS[3:]), (1, ROWS[3:])):
-        writer.publish(Results("q", epoch, _table(rows)))
+        writer.publish(outboxed(tmp_path / "ck", query, epoch, _table(rows)))
     found = spark.read.format("xml").option("rowTag", "row").schema("v STRING").load(str(tmp_path / "out"))
     assert found.count() == len(ROWS)
     assert {"k", "epoch"} <= set(found.columns)
     with pytest.raises(SinkError, match=r"^query q: sink nosuch: Failed to find the data source: nosuch"):
-        _opened(spark, "nosuch", "OPTIONS (path 'x')")
+        _opened(spark, "nosuch", "OPTIONS (path 'x')", ExecutorWriter)
     with pytest.raises(SinkError, match=r"^query q: sink jdbc: .*url"):
-        _opened(spark, "jdbc", "").publish(Results("q", 0, _table()))
+        _opened(spark, "jdbc", "", ExecutorWriter).publish(outboxed(tmp_path / "ck", query, 0, _table()))
     assert SparkFormatSink("xml").options.others
 
 

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from headgate.cli.main import run
-from headgate.connectors.folder import FolderWriter
 from headgate.spark import epochs
 from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.written_files import WrittenFiles
 
 POINTS: dict[str, tuple[type, str, bool]] = {
     "before-commit": (Checkpoint, "commit", True),
     "after-commit": (Checkpoint, "commit", False),
-    "before-publish": (FolderWriter, "publish", True),
-    "after-publish": (FolderWriter, "publish", False),
+    "before-publish": (WrittenFiles, "publish", True),
+    "after-publish": (WrittenFiles, "publish", False),
     "before-published": (Checkpoint, "publish", True),
     "in-clean": (Checkpoint, "clean", False),
 }

@@ -11,15 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from headgate.connectors.registry import open_sink
+from headgate.connectors.registry import RegisteredSinks, dead_letters, open_sink
 from headgate.spark import worker
 from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.delivery import Delivery
 from headgate.spark.epochs import Epoch, Epochs
 from headgate.spark.lanes import _columns
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
 from headgate.spark.publisher import Publisher
 from headgate.spark.required_columns import required_columns
+from headgate.spark.written_files import WrittenFiles
 from headgate.sql import Catalog
 from tests.spark.crashing_files import Crash, CrashingFiles
 from tests.spark.inline import Frame, Spark, forget_networks, packed
@@ -69,29 +71,35 @@ def _run(root: Path, handler: CrashingFiles, done: int) -> int:
     wanted = required_columns(queries)
     packing = Packing({"s": _columns(catalog.streams["s"], wanted["s"])})
     checkpoint = Checkpoint(str(root / "ck"), fs.PyFileSystem(handler))
-    plan = Plan(queries, "cqc", packings={"main@1": packing})
+    delivery = Delivery(f"{RegisteredSinks.__module__}:{RegisteredSinks.__name__}", str(root), 10, str(root / "dead"))
+    plan = Plan(queries, "cqc", packings={"main@1": packing}, delivery=delivery)
     epochs: list[Epoch] = []
     driver = Epochs(Spark(), checkpoint, checkpoint.identity(), lambda: plan, epochs.append, None)
     run = checkpoint.identity()
     publisher = Publisher(
-        checkpoint, lambda q, sink: open_sink(Spark(), q, sink, run), lambda *_: None, lambda _: None, threaded=False
+        checkpoint,
+        lambda q, sink: open_sink(Spark(), q, sink, run),
+        dead_letters(str(root / "dead"), run),
+        lambda _: None,
+        threaded=False,
+        files=WrittenFiles(fs.PyFileSystem(handler)),
     )
     for query in queries:
         publisher.open(query)
-    publisher.republish({query.name: query for query in queries})
+    publisher.republish()
     while done < BATCHES:
         frame = Frame([packed(packing, "s", _batch(done).slice(0, 30)), packed(packing, "s", _batch(done).slice(30))])
         driver.run_batch("main", "main@1", done, frame)
         # From here on Spark may or may not have recorded the batch as done when a crash happens.
         while epochs:
             epoch = epochs.pop(0)
-            publisher.put(epoch.number, epoch.results)
+            publisher.put(epoch.commit, epoch.inline)
         checkpoint.clean(keep=1)
         done += 1
     if not driver.commit.complete:
         driver.run_backlog(finish=True)
         for epoch in epochs:
-            publisher.put(epoch.number, epoch.results)
+            publisher.put(epoch.commit, epoch.inline)
     checkpoint.clean(keep=1)
     return done
 

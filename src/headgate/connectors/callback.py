@@ -11,7 +11,7 @@ from headgate.connectors.contract import Guarantee, ResultSink
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
 from headgate.graph.queries import Query, Sink
 from headgate.graph.types import Schema
-from headgate.spark.results import Results, Writer
+from headgate.spark.results import DriverWriter, Results, Writer
 from headgate.sql.python_functions import import_problem, imported
 
 _given: dict[str, Callable[[pa.Table], object]] = {}
@@ -52,7 +52,7 @@ class CallbackSink(ResultSink):
         return CallbackWriter(_given[target] if target in _given else imported(target))
 
 
-class CallbackWriter:
+class CallbackWriter(DriverWriter):
     """Calls the function on the publisher's thread."""
 
     def __init__(self, function: Callable[[pa.Table], object]) -> None:
@@ -63,6 +63,3 @@ class CallbackWriter:
         if results.deleted is not None:
             table = table.append_column("deleted", results.deleted)
         self._function(table)
-
-    def close(self) -> None:
-        """Nothing is open."""

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from headgate.connectors.contract import Guarantee, ResultSink
 from headgate.graph.options import OptionDeclaration, OptionSet
 from headgate.graph.queries import Query
-from headgate.spark.results import Results, Writer
+from headgate.spark.results import DriverWriter, Results, Writer
 
 _SHORT = 20
 
@@ -39,7 +39,7 @@ class ConsoleSink(ResultSink):
         return ConsoleWriter(query.name, int(options.get("numRows", "20")), longest)
 
 
-class ConsoleWriter:
+class ConsoleWriter(DriverWriter):
     """Prints at most `limit` rows an epoch, then how many more there are; values of at most `longest` characters."""
 
     def __init__(self, query: str, limit: int, longest: int = 0, out: TextIO | None = None) -> None:

@@ -6,11 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from typing import Literal as OneOf
 
 from headgate.graph.options import OptionProblem, OptionSet
 from headgate.graph.queries import Query, Stream, Table
 from headgate.graph.types import Schema
-from headgate.spark.results import Writer
+from headgate.spark.results import HostWriter, Writer
 from headgate.spark.source_rows import SourceRows
 
 MEMBER = "_headgate_member"
@@ -96,17 +97,35 @@ class Guarantee:
 
 
 class ResultSink(Connector):
-    """A destination of results."""
+    """A destination of results.
+
+    `written_by` says which processes write it, and so which kind of writer `open` returns: the `driver` (few rows:
+    `DriverWriter`), the `hosts`, in which the results are made (folders: `HostWriter`), or Spark's `executors`, which
+    read the outbox (`ExecutorWriter`).
+    """
 
     replaces_rows: bool = False
     guarantee: Guarantee
+    written_by: OneOf["driver", "hosts", "executors"] = "driver"
 
     @abstractmethod
     def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> Writer:
-        """A writer for one query; SinkError if it cannot be opened.
+        """A writer for one query, in the driver; SinkError if it cannot be opened.
 
         `run` identifies the checkpoint: two runs that write to the same place never use the same names.
         """
+
+    def newest(self, options: Mapping[str, str], kept: int) -> int | None:
+        """Of a sink that the driver writes: the rows of an epoch that it needs if later ones replace none; None: all.
+
+        `kept` is the number of newest rows that `engine.results` keeps.
+        """
+        del options, kept
+        return None
+
+    def host_writer(self, query: str, options: Mapping[str, str], run: str, part: str) -> HostWriter:
+        """Of a sink that hosts write: its writer in a host; touches nothing. `part` names the host's replica."""
+        raise NotImplementedError(f"{self.name} is not written by hosts")
 
 
 def quoted(text: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +17,12 @@ from headgate.graph import types as t
 from headgate.graph.options import OptionDeclaration, OptionProblem
 from headgate.graph.queries import Query
 from headgate.graph.types import Field, Schema, sql_name
-from headgate.spark.results import Results, SinkError, Writer
+from headgate.spark.messages import DEAD, WrittenFile
+from headgate.spark.results import HostWriter, Results, SinkError, Writer
+from headgate.spark.written_files import OBJECT_STORES, WrittenFiles, open_folder
+
+_STAGING = ".headgate"
+"""The folder for files that are not committed yet. Spark and others do not read names that begin with a dot."""
 
 PARTITION_BY = OptionDeclaration(
     "partitionBy", "columns, divided by commas, whose values become folders `column=value`", "columns"
@@ -40,7 +47,8 @@ NOT_WRITTEN = {
 class FolderSink(ResultSink):
     """A folder that gets a file a query and epoch. The concrete class says how a table becomes the bytes of a file."""
 
-    guarantee = Guarantee(True, "a file is written whole, under a name that belongs to its query and epoch")
+    guarantee = Guarantee(True, "a file appears whole, under a name that belongs to its query and epoch")
+    written_by = "hosts"
 
     @abstractmethod
     def encoder(self, options: Mapping[str, str]) -> Callable[[pa.Table], bytes]:
@@ -82,71 +90,120 @@ class FolderSink(ResultSink):
 
     def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> Writer:
         del spark
+        writer = self.host_writer(query.name, options, run, "")
+        writer.prepare()
+        return writer
+
+    def host_writer(self, query: str, options: Mapping[str, str], run: str, part: str) -> FolderWriter:
         return FolderWriter(
-            f"{query.name}-{run}",
+            query,
+            f"{query}-{run}",
             options["path"],
             self.encoder(options),
             self.ending(options),
             _columns(options),
             int(options.get("maxRecordsPerFile", "0")),
-            f"query {query.name}",
+            part,
         )
 
 
-class FolderWriter:
-    """Writes `<path>/[<column>=<value>/…]<name>-<epoch>[-<number>].<ending>`.
+class FolderWriter(HostWriter):
+    """Writes `<path>/[<column>=<value>/…]<name>-<epoch>[<part>][-<number>].<ending>`.
 
-    A file appears whole, under a name that says what is in it: an epoch that is published again replaces its files by
-    equal ones.
+    A file is staged as `<path>/.headgate/<name>/<epoch>-<attempt>…`, where readers do not look, and moved when its
+    epoch is committed. The name says what is in it: an epoch that is published again leaves the same files.
+
+    The driver makes the staging folder (`prepare`). A host that does not find it does not see the driver's folder, and
+    leaves the rows to the driver.
     """
 
     def __init__(
         self,
+        query: str,
         name: str,
         path: str,
         encode: Callable[[pa.Table], bytes],
         ending: str,
         partition_by: Sequence[str] = (),
         most: int = 0,
-        whose: str = "",
+        part: str = "",
+        files: fs.FileSystem | None = None,
     ) -> None:
+        self._query = query
         self._name = name
         self._encode = encode
         self._ending = ending
         self._partition_by = partition_by
         self._most = most
-        self._whose = whose or name
+        self._part = part
+        self._given = files
+        self._whose = DEAD if query == DEAD else f"query {query}"
+        self._path = path
         try:
-            if "://" in path:
-                self._files, self._root = fs.FileSystem.from_uri(path)
-            else:
-                self._files, self._root = fs.LocalFileSystem(), path
-            self._files.create_dir(self._root, recursive=True)
+            opened, self._root = open_folder(path)
         except (OSError, pa.ArrowException) as error:
-            raise SinkError(f"{self._whose}: folder {path} cannot be opened: {error}") from error
+            raise self._not_opened(error) from error
+        self._files = files or opened
+        self._has_folders = self._files.type_name not in OBJECT_STORES
+        self._folder = path if "://" in path else self._root
+        self._staging = f"{_STAGING}/{name}"
 
-    def publish(self, results: Results) -> None:
+    def prepare(self) -> None:
+        """Makes the folders, in the driver."""
+        try:
+            self._files.create_dir(self._root, recursive=True)
+            if self._has_folders:
+                self._files.create_dir(f"{self._root}/{self._staging}", recursive=True)
+        except (OSError, pa.ArrowException) as error:
+            raise self._not_opened(error) from error
+
+    def stage(self, results: Results, attempt: str) -> list[WrittenFile]:
+        staging = f"{self._root}/{self._staging}"
+        if self._has_folders and self._files.get_file_info(staging).type != fs.FileType.Directory:
+            raise SinkError(f"{self._whose}: there is no folder {staging} here")
+        staged: list[WrittenFile] = []
         for folder, table in partitions(results.table, self._partition_by):
             step = self._most or table.num_rows
             for number, start in enumerate(range(0, table.num_rows, step)):
-                part = f"-{number}" if self._most else ""
-                name = f"{self._name}-{results.epoch:09d}{part}.{self._ending}"
-                self._write(f"{self._root}/{folder}".rstrip("/"), name, table.slice(start, step))
+                count = f"-{number}" if self._most else ""
+                name = f"{self._name}-{results.epoch:09d}{self._part}{count}.{self._ending}"
+                hidden = f"{self._staging}/{results.epoch:09d}-{attempt}{self._part}-{len(staged)}.tmp"
+                rows = table.slice(start, step)
+                self._write(hidden, rows)
+                final = f"{folder}/{name}" if folder else name
+                staged.append(WrittenFile(self._query, self._folder, hidden, final, rows.num_rows))
+        return staged
 
-    def _write(self, folder: str, name: str, table: pa.Table) -> None:
-        # Spark and others do not read files whose name begins with a dot.
-        hidden = f"{folder}/.{name}.tmp"
-        try:
-            if folder != self._root:
-                self._files.create_dir(folder, recursive=True)
-            with self._files.open_output_stream(hidden, compression=None) as stream:
-                stream.write(self._encode(table))
-            self._files.move(hidden, f"{folder}/{name}")
-        except OSError as error:
-            raise SinkError(f"{self._whose}: {folder}/{name} cannot be written: {error}") from error
+    def publish(self, results: Results) -> None:
+        self.prepare()
+        files = WrittenFiles(self._given)
+        for file in self.stage(results, "driver"):
+            files.publish(file)
+
+    def clean(self, epoch: int) -> None:
+        selector = fs.FileSelector(f"{self._root}/{self._staging}", allow_not_found=True)
+        # A hidden file that stays does no harm, and the next clean-up tries again.
+        with suppress(OSError):
+            for info in self._files.get_file_info(selector):
+                if info.base_name.endswith(".tmp") and int(info.base_name.partition("-")[0]) <= epoch:
+                    self._files.delete_file(info.path)
 
     def close(self) -> None:
-        """Every file is closed already."""
+        """Removes the staging folder if it is empty."""
+        if isinstance(self._files, fs.LocalFileSystem):
+            with suppress(OSError):
+                os.rmdir(f"{self._root}/{self._staging}")
+                os.rmdir(f"{self._root}/{_STAGING}")
+
+    def _write(self, hidden: str, table: pa.Table) -> None:
+        try:
+            with self._files.open_output_stream(f"{self._root}/{hidden}", compression=None) as stream:
+                stream.write(self._encode(table))
+        except OSError as error:
+            raise SinkError(f"{self._whose}: folder {self._path} cannot be written: {error}") from error
+
+    def _not_opened(self, error: Exception) -> SinkError:
+        return SinkError(f"{self._whose}: folder {self._path} cannot be opened: {error}")
 
 
 def partitions(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from headgate.connectors.contract import Guarantee, ResultSink, quoted
 from headgate.connectors.spark_format import SparkFormatSource, missing, package_hint, reason
 from headgate.connectors.value_format import VALUE_FORMAT, columns_of, is_raw, value_problem
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
 from headgate.graph.queries import Query, Stream
 from headgate.graph.types import BINARY, STRING, Schema, sql_name
-from headgate.spark.results import Results, SinkError, Writer
+from headgate.spark.outbox_rows import DELETED, OutboxRows
+from headgate.spark.results import ExecutorWriter, SinkError, Writer
 from headgate.spark.source_rows import SourceRows
 
 _PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_{scala}:{version}"
@@ -104,6 +103,7 @@ class KafkaSink(ResultSink):
         refused={"includeHeaders": "with value_format raw, a column headers of the query is written"},
     )
     replaces_rows = True
+    written_by = "executors"
     guarantee = Guarantee(False, "the messages of the last epochs are sent again after a crash")
     example = "'kafka.bootstrap.servers' 'localhost:9092', topic 'alerts', key 'k', value_format 'json'"
 
@@ -146,8 +146,8 @@ class KafkaSink(ResultSink):
         return KafkaWriter(spark, query.name, options)
 
 
-class KafkaWriter:
-    """Sends the results of each epoch with Spark's batch writer."""
+class KafkaWriter(ExecutorWriter):
+    """Sends the results of each epoch with Spark's batch writer, whose tasks read them from the outbox."""
 
     def __init__(self, spark: Any, query: str, options: Mapping[str, str]) -> None:
         self._spark = spark
@@ -157,42 +157,37 @@ class KafkaWriter:
         own = ("key", "value_format")
         self._options = {name: value for name, value in options.items() if name not in own}
 
-    def publish(self, results: Results) -> None:
+    def publish(self, rows: OutboxRows) -> None:
         try:
-            frame = messages(self._spark, results, self._key, self._format)
+            frame = rows.frame(self._spark).selectExpr(*messages(rows, self._key, self._format))
             frame.write.format("kafka").options(**self._options).mode("append").save()
         except Exception as error:
             raise SinkError(f"query {self._query}: sink kafka: {reason(error)}") from error
 
-    def close(self) -> None:
-        """Spark keeps the producers."""
 
-
-def messages(spark: Any, results: Results, key: str | None, value_format: str) -> Any:
-    """Results as a DataFrame of messages, with the columns `value` and, if there is one, `key`."""
-    names = [f"`{name.replace('`', '``')}`" for name in results.table.column_names]
-    table = results.table
-    identity: list[str] = []
-    if results.identity is not None and key is None and value_format != "raw":
-        # Names that no column of the query has; the key itself is a JSON array of the values.
-        for number, column in enumerate(results.identity.columns):
-            identity.append(f"_headgate_key{number}")
-            table = table.append_column(identity[-1], column)
-    if results.deleted is not None:
-        table = table.append_column("_headgate_deleted", results.deleted)
+def messages(rows: OutboxRows, key: str | None, value_format: str) -> list[str]:
+    """Spark SQL over the columns of `rows`: a message's `value` and, if there is one, its `key`."""
+    schema = rows.query.schema
+    update = rows.query.mode == "update"
+    names = [_named(name) for name in schema.names]
     match value_format:
         case "raw":
-            chosen = {name.lower(): f"`{name}`" for name in results.table.column_names}
+            chosen = {name.lower(): _named(name) for name in schema.names}
         case "text":
             chosen = {"value": names[0]}
         case form:
             chosen = {"value": f"to_{form}(struct({', '.join(names)}))"}
-    if results.deleted is not None:
-        chosen["value"] = f"IF(_headgate_deleted, NULL, {chosen['value']})"
+    if update:
+        chosen["value"] = f"IF({DELETED}, NULL, {chosen['value']})"
     if key is not None:
-        column = next(c for c in table.schema if c.name.lower() == key.lower())
-        plain = pa.types.is_binary(column.type) or pa.types.is_string(column.type)
-        chosen["key"] = f"`{column.name}`" if plain else f"CAST(`{column.name}` AS STRING)"
-    elif identity:
-        chosen["key"] = f"to_json(array({', '.join(f'CAST({name} AS STRING)' for name in identity)}))"
-    return spark.createDataFrame(table).selectExpr(*(f"{sql} AS {name}" for name, sql in chosen.items()))
+        column = next(field for field in schema.fields if field.name.lower() == key.lower())
+        name = _named(column.name)
+        chosen["key"] = name if column.type in (STRING, BINARY) else f"CAST({name} AS STRING)"
+    elif rows.identity and value_format != "raw":
+        # A JSON array of the values that identify the row.
+        chosen["key"] = f"to_json(array({', '.join(f'CAST({name} AS STRING)' for name in rows.identity)}))"
+    return [f"{sql} AS {name}" for name, sql in chosen.items()]
+
+
+def _named(column: str) -> str:
+    return f"`{column.replace('`', '``')}`"

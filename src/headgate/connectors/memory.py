@@ -11,7 +11,7 @@ import pyarrow as pa
 from headgate.connectors.contract import Guarantee, ResultSink
 from headgate.graph.options import OptionDeclaration, OptionSet
 from headgate.graph.queries import Query
-from headgate.spark.results import Results
+from headgate.spark.results import DriverWriter, Results
 
 _ROWS = OptionDeclaration(
     "rows",
@@ -39,9 +39,13 @@ class MemorySink(ResultSink):
         writer.follow(run)
         return writer
 
+    def newest(self, options: Mapping[str, str], kept: int) -> int | None:
+        return int(options.get(_ROWS.name, kept))
 
-class MemoryWriter:
-    """Keeps the newest `limit` rows of an append query, or the current row of each identity of an update query.
+
+class MemoryWriter(DriverWriter):
+    """Keeps the newest `limit` rows of an append query; of an update query, the rows of the `limit` identities that
+    changed last.
 
     `publish` is called by the publisher's thread, `table` from any thread.
     """
@@ -85,9 +89,6 @@ class MemoryWriter:
         whole = pa.concat_tables(parts)
         return whole.slice(max(0, whole.num_rows - self._limit))
 
-    def close(self) -> None:
-        """The rows stay readable."""
-
     def _update(self, results: Results) -> None:
         self._updates = True
         assert results.identity is not None
@@ -100,3 +101,5 @@ class MemoryWriter:
             self._current.pop(hashable, None)
             if not deleted:
                 self._current[hashable] = results.table.slice(row, 1)
+        while len(self._current) > self._limit:
+            del self._current[next(iter(self._current))]

@@ -35,6 +35,12 @@ guarantee, and reads or writes; the checker, this page and the tests find it the
 """
 _GUARANTEES = """A sink that *replaces rows* accepts queries without a window, whose later results replace earlier ones.
 After a crash the results of the last epochs are published again; a sink with *exactly once* then still holds them once.
+
+*Written by* names the processes that write: the *hosts*, in which the results are made; Spark's *executors*, which read
+them from the checkpoint; or the *driver*. Rows pass the driver only where it writes, and, for `engine.results`, the
+newest rows of each epoch. A host stages files in `<path>/.headgate/`, where readers do not look, and the driver moves
+them when their epoch is committed (in an object store: copies them there). Staged files that were never committed are
+removed. If a host cannot write a folder, for example because `path` is on the driver's own disk, the driver writes it.
 """
 
 
@@ -50,16 +56,19 @@ def page() -> str:
 
 
 def _sinks(found: Iterable[ResultSink]) -> str:
-    rows = ["| sink | what it is | replaces rows | guarantee |", "| --- | --- | --- | --- |"]
-    rows += [f"| `{s.name}` | {s.about} | {'yes' if s.replaces_rows else 'no'} | {s.guarantee} |" for s in found]
+    rows = ["| sink | what it is | replaces rows | written by | guarantee |", "| --- | --- | --- | --- | --- |"]
+    for sink in found:
+        replaces = "yes" if sink.replaces_rows else "no"
+        rows.append(f"| `{sink.name}` | {sink.about} | {replaces} | {sink.written_by} | {sink.guarantee} |")
     return "\n".join(rows)
 
 
 def _other_sinks() -> str:
     options = ", ".join(f"`{option.name}`" for option in SparkFormatSink.options.declared)
     return (
-        f"Spark writes any other format ({options} and the options of the format): exactly once into a folder, where"
-        "\neach epoch overwrites its own subfolder `epoch=<n>`; at least once into a table or elsewhere."
+        f"Spark's executors write any other format ({options} and the options of the format): exactly once"
+        "\ninto a folder, where each epoch overwrites its own subfolder `epoch=<n>`; at least once into a table or"
+        " elsewhere."
     )
 
 

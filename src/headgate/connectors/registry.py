@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import pkgutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import headgate.connectors
 from headgate.connectors.contract import ResultSink, StaticTable, StreamSource
+from headgate.connectors.folder import FolderWriter
+from headgate.connectors.json import json_lines
+from headgate.connectors.memory import MemorySink
 from headgate.connectors.spark_format import SparkFormatSink, SparkFormatSource, SparkFormatTable
 from headgate.graph.options import Connectors
 from headgate.graph.queries import Query, Sink, Stream, Table
-from headgate.spark.results import Writer
+from headgate.spark.delivery import Delivery, HostShare
+from headgate.spark.messages import DEAD
+from headgate.spark.results import HostWriter, Writer
 from headgate.spark.source_rows import SourceRows
 
 
@@ -61,12 +67,64 @@ def open_table(spark: Any, table: Table) -> Any:
 
 def open_sink(spark: Any, query: Query, sink: Sink, run: str) -> Writer:
     """The writer of one sink of a query; SinkError if it cannot be opened."""
-    known = sinks().get(sink.format.lower()) or SparkFormatSink(sink.format)
-    return known.open(spark, query, sink.options, run)
+    return _sink(sink).open(spark, query, sink.options, run)
+
+
+def dead_letters(folder: str, run: str, part: str = "") -> FolderWriter:
+    """The writer of malformed rows. The folder is made with the first of them."""
+    return FolderWriter(DEAD, f"rows-{run}", folder, json_lines(), "json", part=part)
+
+
+class RegisteredSinks:
+    """The sinks of a plan as its hosts see them (the `Opener` that the engine puts into `Delivery`)."""
+
+    def __init__(self, delivery: Delivery, run: str, replica: int) -> None:
+        self._delivery = delivery
+        self._run = run
+        self._part = f"-r{replica}" if replica else ""
+
+    def share(self, query: Query) -> HostShare:
+        folders: list[HostWriter] = []
+        driver = executors = False
+        newest: list[int] = []
+        for sink in query.sinks:
+            known = _sink(sink)
+            if known.written_by == "hosts":
+                options = {**sink.options, **self._absolute(sink.options)}
+                folders.append(known.host_writer(query.name, options, self._run, self._part))
+            elif known.written_by == "executors":
+                executors = True
+            elif (rows := known.newest(sink.options, self._delivery.kept)) is None:
+                driver = True
+            else:
+                newest.append(rows)
+        # Without INTO memory, the engine keeps the newest rows all the same.
+        most = max(newest, default=MemorySink().newest({}, self._delivery.kept))
+        return HostShare(tuple(folders), driver, executors, None if query.mode == "update" else most)
+
+    def dead_letters(self) -> HostWriter:
+        return dead_letters(_within(self._delivery.base, self._delivery.dead_letters), self._run, self._part)
+
+    def _absolute(self, options: Mapping[str, str]) -> dict[str, str]:
+        path = options.get("path")
+        return {} if path is None else {"path": _within(self._delivery.base, path)}
 
 
 def _source(stream: Stream) -> StreamSource:
     return sources().get(stream.source.lower()) or SparkFormatSource()
+
+
+def _sink(sink: Sink) -> ResultSink:
+    return sinks().get(sink.format.lower()) or SparkFormatSink(sink.format)
+
+
+def _within(base: str, path: str) -> str:
+    """A path or URI that means the same in every working directory.
+
+    >>> _within("/home/u", "out"), _within("/home/u", "/tmp/out"), _within("/home/u", "s3://bucket/out")
+    ('/home/u/out', '/tmp/out', 's3://bucket/out')
+    """
+    return path if "://" in path else os.path.join(base, path)
 
 
 def _found(kind: type) -> Iterator[Any]:

@@ -10,7 +10,8 @@ from headgate.connectors.contract import Guarantee, ResultSink, StaticTable, Str
 from headgate.graph.options import OptionDeclaration, OptionSet
 from headgate.graph.queries import Query, Stream, Table
 from headgate.graph.types import Field, Schema
-from headgate.spark.results import Results, SinkError, Writer
+from headgate.spark.outbox_rows import OutboxRows
+from headgate.spark.results import ExecutorWriter, SinkError, Writer
 from headgate.spark.source_rows import SourceError, SourceRows
 
 _NOT_FOUND = ("DATA_SOURCE_NOT_FOUND", "_DATA_SOURCE_NOT_ENABLED")
@@ -103,6 +104,7 @@ class SparkFormatSink(ResultSink):
         others=True,
     )
     guarantee = Guarantee(False, "exactly once in a folder, since an epoch overwrites its own subfolder")
+    written_by = "executors"
     package: str | None = None
 
     def __init__(self, format_: str | None = None) -> None:
@@ -123,8 +125,8 @@ class SparkFormatSink(ResultSink):
                 raise SinkError(f"query {query.name}: sink {self._format}: {reason(error)}{hint}") from error
 
 
-class SparkFormatWriter:
-    """Writes the results of each epoch with Spark's batch writer."""
+class SparkFormatWriter(ExecutorWriter):
+    """Writes the results of each epoch with Spark's batch writer, whose tasks read them from the outbox."""
 
     def __init__(self, spark: Any, query: str, format_: str, options: Mapping[str, str]) -> None:
         rest = {key: value for key, value in options.items() if key.lower() not in ("path", "table", "partitionby")}
@@ -137,11 +139,11 @@ class SparkFormatWriter:
         self._table = given.get("table")
         self._columns = [name.strip() for name in given.get("partitionby", "").split(",") if name.strip()]
 
-    def publish(self, results: Results) -> None:
+    def publish(self, rows: OutboxRows) -> None:
         try:
-            writer = self._spark.createDataFrame(results.table).write.format(self._format)
-            writer = writer.options(**self._options, **self.epoch_options(results.epoch))
-            self.save(writer.partitionBy(*self._columns) if self._columns else writer, results.epoch)
+            writer = rows.frame(self._spark).write.format(self._format)
+            writer = writer.options(**self._options, **self.epoch_options(rows.epoch))
+            self.save(writer.partitionBy(*self._columns) if self._columns else writer, rows.epoch)
         except Exception as error:
             raise SinkError(f"query {self._query}: sink {self._format}: {reason(error)}") from error
 
@@ -157,9 +159,6 @@ class SparkFormatWriter:
             writer.mode("overwrite").save(f"{self._path}/epoch={epoch:09d}")
         else:
             writer.mode("append").save()
-
-    def close(self) -> None:
-        """Spark's writer keeps nothing open."""
 
 
 def _sql(column: Field) -> str:

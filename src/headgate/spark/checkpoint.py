@@ -45,8 +45,7 @@ class Commit:
 
     - `lanes`: the last batch of each lane
     - `snapshots`: the place of each replica's manifest; `files`: all files that the state needs
-    - `results`: the place of each query's results in the outbox; `written`: files of results that hosts have written
-      under hidden names
+    - `results`, `newest`, `unwritten`, `written`: where its results are; see `Delivered` in `delivery.py`
     - `failures`: every query that has failed so far (`Failure.state`)
     - `plan`: the name of the plan; empty in a commit that was read from format 1
     - `complete`: every stream has ended, and there is nothing to continue with
@@ -57,6 +56,8 @@ class Commit:
     snapshots: tuple[Place, ...] = ()
     files: tuple[str, ...] = ()
     results: tuple[tuple[str, Place], ...] = ()
+    newest: tuple[tuple[str, Place], ...] = ()
+    unwritten: tuple[tuple[str, Place], ...] = ()
     written: tuple[WrittenFile, ...] = ()
     failures: tuple[Mapping[str, Any], ...] = ()
     plan: str = ""
@@ -73,12 +74,19 @@ class Commit:
             lanes=found["lanes"],
             snapshots=tuple(Place(**place) for place in found["snapshots"]),
             files=tuple(found["files"]),
-            results=tuple((query, Place(**place)) for query, place in found["results"]),
+            results=_places(found["results"]),
+            newest=_places(found["newest"]),
+            unwritten=_places(found["unwritten"]),
             written=tuple(WrittenFile(**each) for each in found["written"]),
             failures=tuple(found["failures"]),
             plan=found["plan"],
             complete=found["complete"],
         )
+
+    @property
+    def outbox(self) -> tuple[tuple[str, Place], ...]:
+        """All its parts in the outbox."""
+        return (*self.results, *self.newest, *self.unwritten)
 
 
 class Bundle:
@@ -305,7 +313,7 @@ class Checkpoint:
         if not kept:
             return
         named = {file for commit in kept for file in commit.files}
-        named |= {place.file for commit in kept for _, place in commit.results if commit.epoch > published}
+        named |= {place.file for commit in kept for _, place in commit.outbox if commit.epoch > published}
         newest = kept[-1].epoch
         for folder in ("parts", "outbox"):
             for name in self._names(folder, ""):
@@ -373,6 +381,10 @@ class Checkpoint:
             f"checkpoint {self.uri}: {file} is damaged ({reason}); restore it from a copy, or give a new checkpoint"
             " folder to start over from the sources"
         )
+
+
+def _places(found: list[Any]) -> tuple[tuple[str, Place], ...]:
+    return tuple((query, Place(**place)) for query, place in found)
 
 
 def _reason(error: Exception) -> str:

@@ -7,8 +7,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-
 from headgate.graph.queries import Query, QueryClass
 from headgate.operators.batch import Arrival
 from headgate.runtime.latency import Latency
@@ -40,8 +38,10 @@ class DriverMetrics:
             self._arrivals[epoch.number] = epoch.arrivals
             if epoch.metrics is not None:
                 self._network = epoch.metrics
-            for name, table in epoch.results:
-                self._rows[name] = self._rows.get(name, 0) + table.num_rows
+            for name, rows in epoch.rows.items():
+                self._rows[name] = self._rows.get(name, 0) + rows
+            for stream, rows in epoch.malformed.items():
+                self._dead[stream] = self._dead.get(stream, 0) + rows
 
     def published(self, epoch: int) -> None:
         """All sinks have an epoch: its results can be read, which ends the latency of its rows."""
@@ -49,12 +49,6 @@ class DriverMetrics:
         with self._lock:
             for query, arrival in self._arrivals.pop(epoch, {}).items():
                 self._latency.setdefault(query, Latency()).add(now, arrival)
-
-    def malformed(self, rows: pa.Table) -> None:
-        """Counts dead letters by their stream."""
-        with self._lock:
-            for name in rows.column("stream").to_pylist():
-                self._dead[name] = self._dead.get(name, 0) + 1
 
     def forget_failure(self, query: str) -> None:
         """The query is dropped."""

@@ -6,11 +6,9 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-import pyarrow as pa
 
 from headgate.graph.queries import Query
 from headgate.operators.batch import Arrival
@@ -19,7 +17,7 @@ from headgate.runtime.limits import Failure
 from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
 from headgate.spark.epoch_failures import EpochFailures
 from headgate.spark.expression_failures import CatalystColumns
-from headgate.spark.messages import Place
+from headgate.spark.messages import Place, WrittenFile
 from headgate.spark.plan import Plan
 from headgate.spark.prefilter import Prefilter
 from headgate.spark.task import ANSWER_DDL, ExpressionFailure, Task
@@ -38,13 +36,17 @@ class Epoch:
     """The outcome of one epoch."""
 
     number: int
-    results: tuple[tuple[str, pa.Table], ...]
+    commit: Commit
     waiting: int
     failed: dict[str, str]
     seconds: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, Any] | None = None
     arrivals: dict[str, Arrival] = field(default_factory=dict)
     """Arrival times of the rows behind each query's results."""
+    rows: Mapping[str, int] = field(default_factory=dict)
+    malformed: Mapping[str, int] = field(default_factory=dict)
+    inline: Mapping[str, bytes] = field(default_factory=dict)
+    """These and the commit's parts: see `headgate.spark.delivery.Delivered`."""
 
 
 class Epochs:
@@ -165,10 +167,10 @@ class Epochs:
         state: dict[str, Any] = {}
         report: dict[str, Any] = {}
         metrics: dict[str, Any] | None = None
-        sent: dict[str, pa.Table] = {}
+        inline: dict[str, bytes] = {}
         for kind, about, data in answer:
             if kind == "result":
-                sent[about] = pa.ipc.open_stream(pa.py_buffer(bytes(data))).read_all()
+                inline[about] = bytes(data)
             elif kind == "state":
                 state = json.loads(data)
             elif kind == "report":
@@ -183,15 +185,14 @@ class Epochs:
             lanes,
             snapshots=(Place(**state["snapshot"]),),
             files=tuple(state["files"]),
-            results=tuple((query, Place(**place)) for query, place in state["results"]),
+            results=_places(state["results"]),
+            newest=_places(state["newest"]),
+            unwritten=_places(state["unwritten"]),
+            written=tuple(WrittenFile(**each) for each in state["written"]),
             failures=tuple(state["failures"]),
             plan=name,
             complete=finish,
         )
-        # Read before the commit: results that cannot be read must not be committed.
-        results = [
-            (query, sent[query] if query in sent else self._checkpoint.read(place)) for query, place in commit.results
-        ]
         self._checkpoint.commit(commit)
         self.commit = commit
         self._prefilter.report(report["selected"])
@@ -201,7 +202,8 @@ class Epochs:
             self._reported = self._done
         seconds = {"job": job, "commit": time.perf_counter() - began - job, **report["seconds"]}
         arrivals = {query: Arrival(int(a[0]), a[1], a[2]) for query, a in state["arrivals"].items()}
-        self._listen(Epoch(number, tuple(results), self.waiting, report["failed"], seconds, metrics, arrivals))
+        counted = (state["rows"], state["malformed"], inline)
+        self._listen(Epoch(number, commit, self.waiting, report["failed"], seconds, metrics, arrivals, *counted))
         self._since_clean += 1
         if self._since_clean >= _CLEAN_EVERY:
             self._since_clean = 0
@@ -255,6 +257,10 @@ class Epochs:
         if self._saved is None or self._saved[0] is not plan:
             self._saved = (plan, plan.save(self._checkpoint))
         return self._saved
+
+
+def _places(found: list[Any]) -> tuple[tuple[str, Place], ...]:
+    return tuple((query, Place(**place)) for query, place in found)
 
 
 def _job(frame: Any, task: Task) -> list[Any]:

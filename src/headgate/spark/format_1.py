@@ -24,6 +24,9 @@ def as_format_2(found: Mapping[str, Any], body: Place) -> dict[str, Any]:
         "snapshots": [asdict(body) for _ in manifests],
         "files": sorted({place["file"] for place in found["parts"].values()}),
         "results": found["results"],
+        "newest": [],
+        # The driver wrote all sinks.
+        "unwritten": found["results"],
         "written": [],
         "failures": manifests[0]["failures"] if manifests else [],
         "plan": "",

@@ -111,7 +111,10 @@ class EpochRequest:
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A file of results that a host has written under a hidden name; publishing moves it to its `final` name."""
+    """A file of results that a host has written under a hidden name; publishing moves it to its `final` name.
+
+    Both names are relative to `folder`: an absolute path, or a URI that `pyarrow.fs` opens.
+    """
 
     query: str
     folder: str
@@ -126,7 +129,7 @@ class EpochAnswer:
 
     - `restored`: whether the host had to restore its state for this epoch
     - `snapshot`: the place of the manifest; `files`: all files that the state needs
-    - `results`: the place of each query's results in the outbox; `written`: files that are already in their folders
+    - `results`, `newest`, `unwritten`, `written`, `rows`, `malformed`, `inline`: see `Delivered` in `delivery.py`
     - `arrivals`: count, total and first of the arrival times behind each query's results
     - `failures`: every query that has failed so far (`Failure.state`); `failed`: those that failed in this epoch
     - `waiting`: rows that wait in queues; the host goes on with them
@@ -141,7 +144,11 @@ class EpochAnswer:
     snapshot: Place
     files: tuple[str, ...]
     results: tuple[tuple[str, Place], ...] = ()
+    newest: tuple[tuple[str, Place], ...] = ()
+    unwritten: tuple[tuple[str, Place], ...] = ()
     written: tuple[WrittenFile, ...] = ()
+    rows: Mapping[str, int] = field(default_factory=dict)
+    malformed: Mapping[str, int] = field(default_factory=dict)
     arrivals: Mapping[str, tuple[int, float, float]] = field(default_factory=dict)
     failures: tuple[Mapping[str, Any], ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -175,7 +182,10 @@ class EpochAnswer:
                 "host": HostAddress(**found["host"]),
                 "snapshot": Place(**found["snapshot"]),
                 "files": tuple(found["files"]),
-                "results": tuple((query, Place(**place)) for query, place in found["results"]),
+                **{
+                    name: tuple((query, Place(**place)) for query, place in found[name])
+                    for name in ("results", "newest", "unwritten")
+                },
                 "written": tuple(WrittenFile(**each) for each in found["written"]),
                 "arrivals": {query: tuple(each) for query, each in found["arrivals"].items()},
                 "failures": tuple(found["failures"]),

@@ -14,6 +14,7 @@ from headgate.graph.queries import Query
 from headgate.runtime.limits import Limits
 from headgate.spark import format_1
 from headgate.spark.checkpoint import FORMAT, Checkpoint, CheckpointError, Commit
+from headgate.spark.delivery import Delivery
 from headgate.spark.packing import Packing
 from headgate.spark.static_tables import load_table, save_table
 
@@ -33,6 +34,7 @@ class Plan:
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     packings: Mapping[str, Packing] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
+    delivery: Delivery | None = None
 
     def save(self, checkpoint: Checkpoint) -> str:
         """Writes it where every host finds it, and returns its name."""
@@ -46,6 +48,7 @@ class Plan:
                 "tables": tables,
                 "packings": {name: packing.given for name, packing in self.packings.items()},
                 "limits": asdict(self.limits),
+                "delivery": None if self.delivery is None else asdict(self.delivery),
             }
             queries = {query.name: {"sql": query.sql, "class": query.cls.name} for query in self.queries}
             head = json.dumps({"format": FORMAT, "queries": queries, "tables": sorted(set(tables.values()))})
@@ -68,6 +71,7 @@ class Plan:
                 {table: load_table(checkpoint, file) for table, file in values["tables"].items()},
                 {packing: Packing(*given) for packing, given in values["packings"].items()},
                 Limits(**values["limits"]),
+                None if values["delivery"] is None else Delivery(**values["delivery"]),
             )
         except (GraphFormatError, KeyError, TypeError) as error:
             raise CheckpointError(

@@ -4,42 +4,65 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from headgate.graph.queries import Query, Sink
-from headgate.spark.checkpoint import Checkpoint
-from headgate.spark.results import Results, SinkError, Writer
-from headgate.spark.task import DEAD
+from headgate.spark.checkpoint import Checkpoint, Commit
+from headgate.spark.messages import DEAD, Place
+from headgate.spark.outbox_rows import OutboxRows
+from headgate.spark.results import DriverWriter, ExecutorWriter, HostWriter, Results, SinkError, Writer
+from headgate.spark.written_files import WrittenFiles
+
+_CLEAN_EVERY = 100
+"""Epochs between two removals of hidden files that were never committed."""
+
+
+@dataclass(frozen=True)
+class _Committed:
+    """An epoch to publish: its commit and the rows that were part of the answer. `again`: it may be published."""
+
+    commit: Commit
+    inline: Mapping[str, bytes] = field(default_factory=dict)
+    again: bool = False
 
 
 class Publisher:
     """Publishes epochs in order; when all sinks have an epoch, the checkpoint records it.
 
-    `open_sink` opens a sink of a query. `dead` receives malformed rows, `done` every epoch that is published. Without
-    `threaded`, `put` publishes before it returns.
+    For each query of an epoch: files that hosts wrote are moved into place, Spark writes what its executors read from
+    the outbox, and the driver's sinks get their rows. Only these rows are read here, and those of folders that a host
+    could not write.
 
-    A sink that fails stops the publishing, not the epochs: the results stay in the outbox, `failure` says why, and a
-    restart publishes them if the checkpoint is `kept`.
+    `open_sink` opens a sink of a query. `dead` writes malformed rows; `done` is called with every epoch that is
+    published. Without `threaded`, `put` publishes before it returns.
+
+    A sink that fails stops the publishing, not the epochs: the results stay where the commits name them, `failure` says
+    why, and a restart publishes them if the checkpoint is `kept`.
     """
 
     def __init__(
         self,
         checkpoint: Checkpoint,
         open_sink: Callable[[Query, Sink], Writer],
-        dead: Callable[[int, pa.Table], None],
+        dead: HostWriter,
         done: Callable[[int], None],
         threaded: bool = True,
         kept: bool = True,
+        files: WrittenFiles | None = None,
     ) -> None:
         self._checkpoint = checkpoint
         self._open_sink = open_sink
         self._dead = dead
         self._done = done
         self._then = "; its results are in the checkpoint and are published at the next start" if kept else ""
+        self._files = files or WrittenFiles()
         self._writers: dict[str, tuple[Query, list[Writer]]] = {}
-        self._queue: queue.SimpleQueue[tuple[int, tuple[tuple[str, pa.Table], ...]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Committed | None] = queue.SimpleQueue()
+        self._published = checkpoint.published()
+        self._until_clean = 1
         self.failure: SinkError | None = None
         self._thread: threading.Thread | None = None
         if threaded:
@@ -50,20 +73,15 @@ class Publisher:
         """Opens the sinks of a query and `extra` ones; SinkError if one cannot be opened."""
         self._writers[query.name] = (query, [self._open_sink(query, sink) for sink in (*query.sinks, *extra)])
 
-    def put(self, epoch: int, results: tuple[tuple[str, pa.Table], ...]) -> None:
-        """Queues an epoch for publication; without a thread, publishes it."""
-        if self._thread is None:
-            self._all(epoch, results)
-        else:
-            self._queue.put((epoch, results))
+    def put(self, commit: Commit, inline: Mapping[str, bytes]) -> None:
+        """Queues an epoch for publication; without a thread, publishes it. `inline` is that of its answer."""
+        self._put(_Committed(commit, inline))
 
-    def republish(self, names: Mapping[str, Query]) -> int:
+    def republish(self) -> int:
         """Publishes the epochs that were committed but not recorded as published; returns their number."""
-        published = self._checkpoint.published()
-        left = [commit for commit in self._checkpoint.commits() if commit.epoch > published]
+        left = [commit for commit in self._checkpoint.commits() if commit.epoch > self._published]
         for commit in left:
-            tables = tuple((name, self._checkpoint.read(place)) for name, place in commit.results)
-            self.put(commit.epoch, tuple((name, table) for name, table in tables if name in names or name == DEAD))
+            self._put(_Committed(commit, again=True))
         return len(left)
 
     def close(self) -> None:
@@ -71,37 +89,86 @@ class Publisher:
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join()
+        self._clean()
+        self._dead.close()
         for _, writers in self._writers.values():
             for writer in writers:
                 writer.close()
+
+    def _put(self, item: _Committed) -> None:
+        if self._thread is None:
+            self._all(item)
+        else:
+            self._queue.put(item)
 
     def _work(self) -> None:
         while (item := self._queue.get()) is not None:
             if self.failure is not None:
                 continue
-            epoch, results = item
             try:
-                self._all(epoch, results)
+                self._all(item)
             except SinkError as error:
                 self.failure = SinkError(f"{error}{self._then}")
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
-                self.failure = SinkError(f"epoch {epoch} could not be published: {reason}{self._then}")
+                self.failure = SinkError(f"epoch {item.commit.epoch} could not be published: {reason}{self._then}")
 
-    def _all(self, epoch: int, results: tuple[tuple[str, pa.Table], ...]) -> None:
-        for name, table in results:
-            self._publish(epoch, name, table)
-        self._checkpoint.publish(epoch)
-        self._done(epoch)
+    def _all(self, item: _Committed) -> None:
+        commit = item.commit
+        names = dict.fromkeys((*(file.query for file in commit.written), *(name for name, _ in commit.outbox)))
+        for name in names:
+            self._publish(item, name)
+        self._checkpoint.publish(commit.epoch)
+        self._published = commit.epoch
+        self._done(commit.epoch)
+        self._until_clean -= 1
+        if self._until_clean == 0:
+            self._until_clean = _CLEAN_EVERY
+            self._clean()
 
-    def _publish(self, epoch: int, name: str, table: pa.Table) -> None:
+    def _publish(self, item: _Committed, name: str) -> None:
+        commit = item.commit
+        for file in commit.written:
+            if file.query == name:
+                self._files.publish(file, item.again)
+        unwritten = _places(commit.unwritten, name)
         if name == DEAD:
-            self._dead(epoch, table)
+            if unwritten:
+                self._dead.publish(Results(DEAD, commit.epoch, self._read(unwritten)))
             return
-        known = self._writers.get(name)
-        if known is None:
+        if name not in self._writers:
             return
-        query, writers = known
-        results = Results.of(name, epoch, table, query.visible, query.mode == "update")
+        query, writers = self._writers[name]
+        results = _places(commit.results, name)
         for writer in writers:
-            writer.publish(results)
+            if isinstance(writer, HostWriter) and unwritten:
+                writer.publish(self._results(query, commit.epoch, self._read(unwritten)))
+        for writer in writers:
+            if isinstance(writer, ExecutorWriter) and results:
+                writer.publish(OutboxRows(query, commit.epoch, self._checkpoint.uri, results))
+        in_driver = [writer for writer in writers if isinstance(writer, DriverWriter)]
+        few = _places(commit.newest, name) or results
+        if in_driver and few:
+            found = self._results(query, commit.epoch, self._read(few, item.inline.get(name)))
+            for writer in in_driver:
+                writer.publish(found)
+
+    def _read(self, places: Sequence[Place], inline: bytes | None = None) -> pa.Table:
+        """Rows of the outbox; `inline` are those of the only place, if the driver has them already."""
+        if inline is not None and len(places) == 1:
+            return pa.ipc.open_stream(pa.py_buffer(inline)).read_all()
+        return pa.concat_tables([self._checkpoint.read(place) for place in places])
+
+    @staticmethod
+    def _results(query: Query, epoch: int, table: pa.Table) -> Results:
+        return Results.of(query.name, epoch, table, query.visible, query.mode == "update")
+
+    def _clean(self) -> None:
+        """Every committed file up to the last published epoch is in place: what is still hidden was never committed."""
+        for writer in (self._dead, *(writer for _, writers in self._writers.values() for writer in writers)):
+            if isinstance(writer, HostWriter):
+                writer.clean(self._published)
+
+
+def _places(of: Sequence[tuple[str, Place]], query: str) -> tuple[Place, ...]:
+    return tuple(place for name, place in of if name == query)

@@ -1,11 +1,14 @@
-"""The results of a query in one epoch, and what a sink's writer does with them."""
+"""The results of a query in one epoch, and what writes them: a host, Spark's executors or the driver."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import pyarrow as pa
+
+from headgate.spark.messages import WrittenFile
+from headgate.spark.outbox_rows import OutboxRows
 
 
 class SinkError(ValueError):
@@ -36,13 +39,44 @@ class Results:
         return Results(query, epoch, table.select(list(range(visible))), identity, table.column(width - 1))
 
 
-class Writer(Protocol):
-    """An open sink of one query.
+class Writer(ABC):  # noqa: B024 - each kind has its own abstract methods
+    """An open sink of one query. Its class says where the rows are written.
 
-    Called by one thread, with rising epochs. After a restart the same epoch may be published again with the same
-    results; a sink that guarantees exactly once then leaves the same outcome as after publishing it once.
+    The publisher calls it on one thread, with rising epochs. After a restart the same epoch may be published again with
+    the same results; a sink that guarantees exactly once then leaves the same outcome as after publishing it once.
     """
 
+    def close(self) -> None:  # noqa: B027 - most writers keep nothing open
+        """No more epochs follow."""
+
+
+class DriverWriter(Writer):
+    """A sink for few rows, which the driver hands over: console, memory, callback."""
+
+    @abstractmethod
     def publish(self, results: Results) -> None: ...
 
-    def close(self) -> None: ...
+
+class ExecutorWriter(Writer):
+    """A sink that Spark writes: the tasks of its job read the rows from the outbox, and the driver sees none."""
+
+    @abstractmethod
+    def publish(self, rows: OutboxRows) -> None: ...
+
+
+class HostWriter(Writer):
+    """A folder. Writing has two steps: the host stages files under hidden names, the driver moves them into place.
+
+    A staged file that no commit names is never seen: its attempt at the epoch did not happen.
+    """
+
+    @abstractmethod
+    def stage(self, results: Results, attempt: str) -> list[WrittenFile]:
+        """Writes hidden files, in the host; SinkError if the folder cannot be written from there."""
+
+    @abstractmethod
+    def publish(self, results: Results) -> None:
+        """Both steps in the driver, for results that a host could not write."""
+
+    def clean(self, epoch: int) -> None:
+        """Removes hidden files of this query and run up to an epoch; all that were committed are in place."""

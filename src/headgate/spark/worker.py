@@ -8,27 +8,25 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.operators.settings import Settings
 from headgate.runtime.network import Network
-from headgate.spark.checkpoint import Bundle, Checkpoint
+from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.checkpoint_store import CheckpointStore
+from headgate.spark.delivery import HostWriters
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
-from headgate.spark.task import ANSWER, DEAD, DEAD_SCHEMA, Task
+from headgate.spark.task import ANSWER, DEAD_SCHEMA, Task
 
 SOON = 0.02
 """Seconds after which an epoch with new rows ends once the highest class has its results: these are published with its
 commit, and epochs without new rows process the backlog."""
-
-INLINE = 1 << 16
-"""Results of at most this many bytes are part of the answer; the driver reads larger ones from the outbox, where all
-results are written anyway, which saves copies between processes."""
 
 
 @dataclass
@@ -41,6 +39,7 @@ class Live:
     epoch: int
     plan_name: str
     plan: Plan
+    writers: HostWriters
     dropped: int = 0
     dead: list[pa.RecordBatch] = field(default_factory=list)
 
@@ -114,6 +113,7 @@ def _network(task: Task) -> Live:
         live = known[1]
         if live.plan_name != task.plan:
             _replan(live, task.plan)
+            live.writers = HostWriters(live.plan.delivery, live.checkpoint, task.run, task.replica)
         return live
     _live.pop(task.replica, None)
     checkpoint = Checkpoint(task.checkpoint)
@@ -132,7 +132,8 @@ def _network(task: Task) -> Live:
         mode=plan.mode,
         threads=plan.threads,
     )
-    live = Live(network, store, checkpoint, task.after, task.plan, plan)
+    writers = HostWriters(plan.delivery, checkpoint, task.run, task.replica)
+    live = Live(network, store, checkpoint, task.after, task.plan, plan, writers)
     if task.after >= 0:
         manifest = checkpoint.manifest(checkpoint.load(task.after).snapshots[task.replica])
         live.store.adopt(manifest)
@@ -193,27 +194,21 @@ def _without_flaws(live: Live, stream: str, rows: pa.RecordBatch, flaws: pa.Stri
 def _finish(task: Task, live: Live) -> list[tuple[str, str, bytes]]:
     """Makes results and state durable, and returns what the driver commits and publishes."""
     answer: list[tuple[str, str, bytes]] = []
-    outbox: Bundle = live.checkpoint.bundle("outbox", task.epoch, task.attempt)
-    found: list[tuple[str, pa.Table]] = []
+    found: list[tuple[Query, pa.Table]] = []
     arrivals: dict[str, list[float]] = {}
     for query in live.plan.queries:
         results = live.network.take(query.name) if query.name in live.network.outboxes else []
         if results:
-            found.append((query.name, pa.Table.from_batches([result.rows for result in results])))
+            found.append((query, pa.Table.from_batches([result.rows for result in results])))
             arrived = [result.arrival for result in results]
             arrivals[query.name] = [
                 sum(a.count for a in arrived),
                 sum(a.total for a in arrived),
                 min(a.first for a in arrived),
             ]
-    if live.dead:
-        found.append((DEAD, pa.Table.from_batches(live.dead)))
-        live.dead = []
-    for name, table in found:
-        data = outbox.add(name, table)
-        if len(data) <= INLINE:
-            answer.append(("result", name, data))
-    outbox.close()
+    delivered = live.writers.deliver(found, live.dead, task.epoch, task.attempt)
+    live.dead = []
+    answer += [("result", name, data) for name, data in delivered.inline.items()]
     live.store.open_bundle()
     manifest = live.network.snapshot()
     place, files = live.store.close_bundle(manifest)
@@ -226,7 +221,7 @@ def _finish(task: Task, live: Live) -> list[tuple[str, str, bytes]]:
                     "snapshot": asdict(place),
                     "files": files,
                     "failures": manifest["failures"],
-                    "results": [[name, asdict(place)] for name, place in outbox.places],
+                    **asdict(replace(delivered, inline={})),
                     "arrivals": arrivals,
                 }
             ).encode(),
