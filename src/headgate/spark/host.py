@@ -243,7 +243,7 @@ class Host:
             raise Refused("fenced", "a later request has taken over")
         ran = time.perf_counter()
         cut = resident.cut(request.epoch, attempt)
-        snapshot, files = resident.save(cut)
+        snapshot, files, delivered = resident.save(cut)
         saved = time.perf_counter()
         grants, seconds = self._background.count()
         send(
@@ -255,7 +255,12 @@ class Host:
                 restored=restored,
                 snapshot=snapshot,
                 files=files,
-                results=tuple(cut.outbox.places),
+                results=delivered.results,
+                newest=delivered.newest,
+                unwritten=delivered.unwritten,
+                written=delivered.written,
+                rows=delivered.rows,
+                malformed=delivered.malformed,
                 arrivals=cut.arrivals,
                 failures=tuple(cut.manifest["failures"]),
                 failed=cut.failed,
@@ -270,7 +275,7 @@ class Host:
                     "snapshot": saved - ran,
                 },
                 metrics=network.metrics() if request.detailed else None,
-                inline=cut.inline,
+                inline=delivered.inline,
             )
         )
         self._at = (request.run, request.checkpoint, request.fence[0], request.epoch)

@@ -13,20 +13,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.operators.settings import Settings
 from headgate.runtime.flight import FlightRecord
 from headgate.runtime.limits import Failure
 from headgate.runtime.network import Network
-from headgate.spark.checkpoint import Bundle, Checkpoint
+from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.checkpoint_store import CheckpointStore
-from headgate.spark.messages import DEAD, EpochRequest, Place
+from headgate.spark.delivery import Delivered, HostWriters
+from headgate.spark.messages import EpochRequest, Place
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
-
-INLINE = 1 << 16
-"""Results of at most this many bytes are part of the answer; the driver reads larger ones from the outbox, where all
-results are written anyway, which saves copies between processes."""
 
 DEAD_SCHEMA = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("row", pa.string())])
 
@@ -35,10 +33,12 @@ DEAD_SCHEMA = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("row
 class EpochCut:
     """The results up to a moment between two grants, and the snapshot of that moment, before it is written."""
 
+    epoch: int
+    attempt: str
     manifest: dict[str, Any]
-    outbox: Bundle
+    results: list[tuple[Query, pa.Table]]
+    dead: list[pa.RecordBatch]
     arrivals: dict[str, tuple[int, float, float]]
-    inline: dict[str, bytes]
     failed: dict[str, str]
 
 
@@ -55,6 +55,8 @@ class ResidentNetwork:
         self._plan_name = request.plan
         self._plan = plan = Plan.load(self._checkpoint, request.plan)
         self._store = CheckpointStore(self._checkpoint)
+        self._run, self._replica = request.run, request.replica
+        self._writers = HostWriters(plan.delivery, self._checkpoint, self._run, self._replica)
         self._dead: list[pa.RecordBatch] = []
         graph = SharedGraph()
         for query in plan.queries:
@@ -98,6 +100,7 @@ class ResidentNetwork:
             self.network.policy = plan.policy
         if plan.mode != self._plan.mode:
             self.network.mode = plan.mode
+        self._writers = HostWriters(plan.delivery, self._checkpoint, self._run, self._replica)
         self._plan, self._plan_name = plan, name
 
     def feed(self, packing: str, batches: Iterator[pa.RecordBatch], arrived: float) -> Iterator[None]:
@@ -137,35 +140,28 @@ class ResidentNetwork:
     def cut(self, epoch: int, attempt: str) -> EpochCut:
         """Takes all results, and the snapshot that belongs to them. Called while no grant runs."""
         network = self.network
-        outbox = self._checkpoint.bundle("outbox", epoch, attempt)
         arrivals: dict[str, tuple[int, float, float]] = {}
-        inline: dict[str, bytes] = {}
-        found: list[tuple[str, pa.Table]] = []
+        found: list[tuple[Query, pa.Table]] = []
         for query in self._plan.queries:
             results = network.take(query.name) if query.name in network.outboxes else []
             if results:
-                found.append((query.name, pa.Table.from_batches([result.rows for result in results])))
+                found.append((query, pa.Table.from_batches([result.rows for result in results])))
                 arrived = [result.arrival for result in results]
                 total = (sum(a.count for a in arrived), sum(a.total for a in arrived), min(a.first for a in arrived))
                 arrivals[query.name] = total
-        if self._dead:
-            found.append((DEAD, pa.Table.from_batches(self._dead)))
-            self._dead = []
-        for name, table in found:
-            data = outbox.add(name, table)
-            if len(data) <= INLINE:
-                inline[name] = data
+        dead, self._dead = self._dead, []
         self._store.open_bundle()
         manifest = network.snapshot()
         known = dict(network.failures)
         failed = {name: str(each) for name, each in known.items() if self._reported.get(name) is not each}
         self._reported = known
-        return EpochCut(manifest, outbox, arrivals, inline, failed)
+        return EpochCut(epoch, attempt, manifest, found, dead, arrivals, failed)
 
-    def save(self, cut: EpochCut) -> tuple[Place, tuple[str, ...]]:
-        """Makes results and snapshot durable; returns the place of the manifest and all files that the state needs.
+    def save(self, cut: EpochCut) -> tuple[Place, tuple[str, ...], Delivered]:
+        """Makes results and snapshot durable; returns the place of the manifest, all files that the state needs, and
+        where the results are.
 
         The network may go on meanwhile.
         """
-        cut.outbox.close()
-        return self._store.close_bundle(cut.manifest)
+        delivered = self._writers.deliver(cut.results, cut.dead, cut.epoch, cut.attempt)
+        return *self._store.close_bundle(cut.manifest), delivered
