@@ -97,6 +97,16 @@ def test_a_file_says_first_what_it_is_for() -> None:
     assert not silent, "no docstring in " + ", ".join(silent)
 
 
+def test_nothing_is_pickled() -> None:
+    """A checkpoint is data: opening one never executes what it contains. Spark pickles its own tasks."""
+    forbidden = {"pickle", "cloudpickle", "dill", "marshal", "shelve"}
+    for path, tree in files().items():
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not forbidden & {name.split(".")[-1] for name in names}, f"{path.relative_to(ROOT)} imports it"
+
+
 def test_a_public_class_name_means_one_class() -> None:
     where: dict[str, list[str]] = defaultdict(list)
     for path, tree in files().items():
