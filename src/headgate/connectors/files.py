@@ -109,7 +109,9 @@ class FileSource(SparkFormatSource):
         frame = self.load(spark, first, options, None if schema is None else spark_schema(schema))
         check_columns(first, self.name, frame)
         tagged = frame.selectExpr("*", *group.tag) if group.tag else frame
-        return SourceRows(tagged, f"`{RAW}`" if self.parsed else None, group.member)
+        folders = [_local(stream.options["path"]) for stream in streams]
+        watched = None if None in folders else tuple(folder for folder in folders if folder is not None)
+        return SourceRows(tagged, f"`{RAW}`" if self.parsed else None, group.member, watched)
 
     def schema(self, stream: Stream) -> Schema | None:
         """The columns that the reader is given."""
@@ -134,6 +136,18 @@ def _all_of(paths: Sequence[str]) -> str:
         shared += 1
     rest = ",".join("/".join(part[shared:]) for part in parts)
     return f"{'/'.join(parts[0][:shared])}/{{{rest}}}"
+
+
+def _local(path: str) -> str | None:
+    """A folder on this machine as an absolute path; None if it may be elsewhere.
+
+    >>> _local("file:///data/in"), _local("s3a://data/in")
+    ('/data/in', None)
+    """
+    scheme, sign, rest = path.partition(":/")
+    if sign and scheme == "file":
+        return "/" + rest.lstrip("/")
+    return None if sign and "/" not in scheme else os.path.abspath(path)
 
 
 def _below(path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from headgate.spark.gate import Gate
 from headgate.spark.packing import Packing
 
 
@@ -12,7 +13,8 @@ class Lane:
     """Reads the union of `frames`, laid into the slots of `packing`, and passes every micro-batch to `deliver`.
 
     `deliver(lane, batch_id, frame)` runs on a thread of Spark's; when it returns, Spark counts the batch as done,
-    and when it raises, the lane stops and `failure` says why.
+    and when it raises, the lane stops and `failure` says why. `folders`: the local folders from which all its rows
+    come; None if some come from elsewhere.
     """
 
     def __init__(
@@ -22,13 +24,16 @@ class Lane:
         packing: Packing,
         deliver: Callable[[Lane, int, Any], None],
         checkpoint: str,
+        folders: Sequence[str] | None = None,
     ) -> None:
         self.name = name
         self.packing = packing
         self._frames = list(frames)
         self._deliver = deliver
         self._checkpoint = checkpoint
+        self._folders = folders
         self._query: Any = None
+        self._gate: Gate | None = None
 
     def start(self, *, once: bool, every: float = 0.0) -> None:
         """Starts reading and polls every `every` seconds; with `once`, reads the rows available now and ends."""
@@ -39,6 +44,8 @@ class Lane:
         writer = writer.foreachBatch(lambda frame, batch: self._deliver(self, int(batch), frame))
         writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")
         self._query = writer.start()
+        if not once:
+            self._gate = Gate(self._query, self._folders)
 
     @property
     def active(self) -> bool:
@@ -70,5 +77,7 @@ class Lane:
             return True
 
     def stop(self) -> None:
+        if self._gate is not None:
+            self._gate.close()
         if self._query is not None:
             self._query.stop()

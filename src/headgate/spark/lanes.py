@@ -229,8 +229,10 @@ class Lanes:
         packing = planned.packing
         assert packing is not None
         frames = []
+        folders: list[str] | None = []
         for group in self._groups(planned):
             rows = self._open(group)
+            folders = None if folders is None or rows.folders is None else [*folders, *rows.folders]
             tag = None
             if rows.member is not None:
                 numbers = ", ".join(str(packing.streams.index(name)) for name in group)
@@ -243,6 +245,7 @@ class Lanes:
             packing,
             lambda lane, batch, frame: self._deliver(lane.name, key, batch, frame),
             f"{self._checkpoint.uri.rstrip('/')}/lanes/{planned.name}",
+            folders,
         )
 
 

@@ -18,12 +18,14 @@ class SourceRows:
     """The rows of one stream, or of several that are read as one source.
 
     `flaw` is Spark SQL that is not null for a malformed row: its raw text. `member` is Spark SQL for the position, in
-    the group, of the stream that a row belongs to; None if the group has one stream.
+    the group, of the stream that a row belongs to; None if the group has one stream. `folders`: local folders, or
+    patterns of folders, in which a file must appear before there are new rows; None if rows come from elsewhere.
     """
 
     frame: Any
     flaw: str | None = None
     member: str | None = None
+    folders: tuple[str, ...] | None = None
 
 
 class StreamOpener(Protocol):
