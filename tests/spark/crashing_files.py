@@ -17,10 +17,12 @@ class CrashingFiles(fs.FileSystemHandler):
     """Passes every operation to the local file system and crashes at the operation of a given number: `before` it,
     `after` it, or with a half-written file (`torn`)."""
 
-    def __init__(self, at: int | None, how: str) -> None:
+    def __init__(self, at: int | None, how: str, kind: str = "local") -> None:
+        """`kind` is the name of the file system that it stands for."""
         self._inner = fs.LocalFileSystem()
         self._at = at
         self._how = how
+        self._kind = kind
         self.count = 0
 
     def _step(self, operation: Callable[[], None]) -> None:
@@ -32,7 +34,7 @@ class CrashingFiles(fs.FileSystemHandler):
             raise Crash
 
     def get_type_name(self) -> str:
-        return "local"
+        return self._kind
 
     def normalize_path(self, path: str) -> str:
         return str(self._inner.normalize_path(path))
@@ -62,7 +64,7 @@ class CrashingFiles(fs.FileSystemHandler):
         self._step(lambda: self._inner.move(src, dest))
 
     def copy_file(self, src: str, dest: str) -> None:
-        self._inner.copy_file(src, dest)
+        self._step(lambda: self._inner.copy_file(src, dest))
 
     def open_input_stream(self, path: str) -> Any:
         return self._inner.open_input_stream(path)

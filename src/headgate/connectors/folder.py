@@ -19,7 +19,7 @@ from headgate.graph.queries import Query
 from headgate.graph.types import Field, Schema, sql_name
 from headgate.spark.messages import DEAD, WrittenFile
 from headgate.spark.results import HostWriter, Results, SinkError, Writer
-from headgate.spark.written_files import OBJECT_STORES, WrittenFiles, open_folder
+from headgate.spark.written_files import WrittenFiles, is_object_store, open_folder
 
 _STAGING = ".headgate"
 """The folder for files that are not committed yet. Spark and others do not read names that begin with a dot."""
@@ -144,7 +144,7 @@ class FolderWriter(HostWriter):
         except (OSError, pa.ArrowException) as error:
             raise self._not_opened(error) from error
         self._files = files or opened
-        self._has_folders = self._files.type_name not in OBJECT_STORES
+        self._has_folders = not is_object_store(self._files)
         self._folder = path if "://" in path else self._root
         self._staging = f"{_STAGING}/{name}"
 
@@ -169,9 +169,14 @@ class FolderWriter(HostWriter):
                 name = f"{self._name}-{results.epoch:09d}{self._part}{count}.{self._ending}"
                 hidden = f"{self._staging}/{results.epoch:09d}-{attempt}{self._part}-{len(staged)}.tmp"
                 rows = table.slice(start, step)
-                self._write(hidden, rows)
                 final = f"{folder}/{name}" if folder else name
                 staged.append(WrittenFile(self._query, self._folder, hidden, final, rows.num_rows))
+                try:
+                    self._write(hidden, rows)
+                except SinkError:
+                    # On a full disk, what is left of this attempt would take the room of the next.
+                    self._remove(staged)
+                    raise
         return staged
 
     def publish(self, results: Results) -> None:
@@ -201,6 +206,11 @@ class FolderWriter(HostWriter):
                 stream.write(self._encode(table))
         except OSError as error:
             raise SinkError(f"{self._whose}: folder {self._path} cannot be written: {error}") from error
+
+    def _remove(self, staged: Sequence[WrittenFile]) -> None:
+        for file in staged:
+            with suppress(OSError):
+                self._files.delete_file(f"{self._root}/{file.hidden}")
 
     def _not_opened(self, error: Exception) -> SinkError:
         return SinkError(f"{self._whose}: folder {self._path} cannot be opened: {error}")

@@ -10,8 +10,12 @@ from pyarrow import fs
 from headgate.spark.messages import DEAD, WrittenFile
 from headgate.spark.results import SinkError
 
-OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
-"""File systems without a rename and without folders: a file appears whole when it is closed or copied."""
+_OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
+
+
+def is_object_store(files: fs.FileSystem) -> bool:
+    """Whether a file system has no rename and no folders: a file appears whole when it is closed or copied."""
+    return files.type_name.removeprefix("py::") in _OBJECT_STORES
 
 
 def open_folder(path: str) -> tuple[fs.FileSystem, str]:
@@ -52,7 +56,7 @@ class WrittenFiles:
 
     def _move(self, files: fs.FileSystem, hidden: str, final: str, again: bool) -> None:
         parent = final.rpartition("/")[0]
-        copied = files.type_name in OBJECT_STORES
+        copied = is_object_store(files)
         try:
             if parent not in self._made and not copied:
                 files.create_dir(parent, recursive=True)
