@@ -56,6 +56,8 @@ def test_a_type_that_spark_does_not_have() -> None:
         ("map(j, a)", pa.map_(t.STRING, t.INT)),
         ("ts - ts", t.INTERVAL),
         ("aggregate(sequence(1, a), 0L, (x, y) -> x + y)", t.BIGINT),
+        ("arrays_zip(array(1), array(a))", pa.list_(pa.struct([("0", t.INT), ("1", t.INT)]))),
+        ("CASE WHEN a > 3 THEN element_at(array(1, 2), 5) END", t.INT),
     ],
 )
 def test_the_type_of_an_expression(spark: Any, sql: str, type_: pa.DataType) -> None:
@@ -74,6 +76,15 @@ def test_the_type_of_an_expression(spark: Any, sql: str, type_: pa.DataType) -> 
         ("a +", "PARSE_SYNTAX_ERROR"),
         ("parse_json(j)", "VARIANT"),
         ("make_ym_interval(1, 2)", "INTERVAL YEAR TO MONTH"),
+        # Java exceptions that PySpark does not convert.
+        ("collate(j, 'bogus')", "COLLATION_INVALID_NAME"),
+        ("schema_of_json('{')", "JsonEOFException: Unexpected end-of-input"),
+        ("upper(" * 3000 + "j" + ")" * 3000, "StackOverflowError|FAILED_TO_PARSE_TOO_COMPLEX"),
+        # They raise when the plan is made, whatever the rows are.
+        ("element_at(array(1, 2), 5)", "INVALID_ARRAY_INDEX_IN_ELEMENT_AT"),
+        ("str_to_map('a:1,a:2')", "DUPLICATED_MAP_KEY"),
+        ("sequence(1, 1000000000000)", "COLLECTION_SIZE_LIMIT_EXCEEDED"),
+        ("lpad('x', 2147483647, 'ab')", "OutOfMemoryError"),
     ],
 )
 def test_an_expression_that_is_not_one_value_a_row_is_refused_in_one_line(
@@ -84,6 +95,17 @@ def test_an_expression_that_is_not_one_value_a_row_is_refused_in_one_line(
     assert "\n" not in str(refusal.value)
     assert "SQLSTATE" not in str(refusal.value)
     assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.spark
+def test_errors_of_spark_keep_their_type_after_an_analysis(spark: Any) -> None:
+    """A plain logger under the name of PySpark's made every error with a place in the SQL a TypeError."""
+    from pyspark.errors import ArithmeticException
+
+    with pytest.raises(AnalysisError):
+        Analyzer(lambda: spark).type_of("b + 1", COLUMNS)
+    with pytest.raises(ArithmeticException):
+        spark.sql("SELECT 1 / 0").collect()
 
 
 def test_the_session_is_started_when_it_is_first_needed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import headgate as hg
 from headgate.graph.queries import Query
 from headgate.spark import prefilter
+from headgate.spark.packing import Packing
 from headgate.spark.prefilter import AGAIN, MANY, Prefilter
 from tests.arriving import arrive_json
 
@@ -56,6 +58,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     carried: list[int] = []
     filtered = Prefilter.filter
 
+    @wraps(filtered)
     def count(self: Prefilter, frame: Any, packing: Any, queries: tuple[Query, ...]) -> Any:
         rows = filtered(self, frame, packing, queries)
         carried.append(rows.count())
@@ -76,6 +79,35 @@ def test_results_are_the_same_and_fewer_rows_are_carried(spark: Any, tmp_path: P
         assert found[name] == Counter(tuple(r) for r in spark.sql(select).collect()), name
     assert eager[0] == 100
     assert eager[1:] == [4 + 2 + 1 + 49 - 4] * 3
+
+
+def test_a_filter_that_raises_is_given_up(
+    spark: Any, tmp_path: Path, eager: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No condition is known that raises in Spark and not in the worker; here one does."""
+    made = prefilter.condition
+
+    def raising(frame: Any, packing: Any, queries: Any, streams: Any) -> str | None:
+        return f"({made(frame, packing, queries, streams)}) AND assert_true(stream > 0) IS NULL"
+
+    monkeypatch.setattr(prefilter, "condition", raising)
+    monkeypatch.setattr(Prefilter, "filter", Prefilter.filter.__wrapped__)  # type: ignore[attr-defined]
+    rows = _write(tmp_path)
+    engine = _engine(spark, tmp_path, SELECTIONS)
+    engine.run_once()
+    assert {each["state"] for each in engine.metrics()["queries"].values()} == {"stopped"}
+    assert engine.results("hot").num_rows == sum(1 for row in rows if (row["v"] or 0) > 95)
+
+
+def test_a_regular_expression_is_not_evaluated_by_java(spark: Any, tmp_path: Path) -> None:
+    """Java's backtracks: (a+)+b takes for ever on a long row of a; the worker's does not."""
+    engine = _engine(spark, tmp_path, {"slow": "SELECT v FROM s WHERE k RLIKE '(a+)+b' AND v > 3"})
+    packing = Packing(
+        {"s": [(f.name, f.type, f"`{f.name}`") for f in engine.queries["slow"].plan.inputs[0].schema.fields]}
+    )
+    frame = spark.createDataFrame([], "ts TIMESTAMP, k STRING, v INT").selectExpr(*packing.select("s"))
+    found = prefilter.condition(frame, packing, tuple(engine.queries.values()), frozenset({"s"}))
+    assert found == "(stream = 0 AND (((`t0_0` > 3))))"
 
 
 def test_malformed_rows_still_go_to_the_dead_letters(spark: Any, tmp_path: Path, eager: list[int]) -> None:

@@ -6,6 +6,7 @@ applied by the functions that need it (hour, cast to date …), never stored in 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -52,6 +53,8 @@ def sql_name(type_: pa.DataType) -> str:
 
     >>> sql_name(pa.decimal128(10, 2)), sql_name(pa.list_(pa.int32()))
     ('DECIMAL(10,2)', 'ARRAY<INT>')
+    >>> sql_name(pa.struct([("a", pa.int32()), ("0", pa.int32())]))
+    'STRUCT<a:INT,`0`:INT>'
     """
     if type_ in _NAMES:
         return _NAMES[type_]
@@ -62,9 +65,14 @@ def sql_name(type_: pa.DataType) -> str:
     if pa.types.is_list(type_):
         return f"ARRAY<{sql_name(type_.value_type)}>"
     if pa.types.is_struct(type_):
-        inside = ",".join(f"{part.name}:{sql_name(part.type)}" for part in type_)
+        inside = ",".join(f"{_member(part.name)}:{sql_name(part.type)}" for part in type_)
         return f"STRUCT<{inside}>"
     return str(type_).upper()
+
+
+def _member(name: str) -> str:
+    """The name of a struct's member, in backquotes if it is no plain word."""
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else "`" + name.replace("`", "``") + "`"
 
 
 def is_integral(type_: pa.DataType) -> bool:

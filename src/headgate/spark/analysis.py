@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-import re
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
-from headgate.graph.types import Schema
+from headgate.graph.types import Schema, sql_name
+from headgate.spark.spark_errors import expecting_errors, reason, spark_errors
 
 
 class AnalysisError(ValueError):
@@ -27,50 +26,41 @@ class Analyzer:
         self._known: dict[tuple[str, Schema, tuple[str, ...]], pa.DataType] = {}
 
     def type_of(self, sql: str, schema: Schema) -> pa.DataType:
-        """The type of a Spark SQL expression over these columns; AnalysisError if it is not one value per row."""
+        """The type of a Spark SQL expression over these columns; AnalysisError if it is not one value per row, or if
+        Spark cannot plan it, whatever the rows are."""
         key = (sql, schema, schema.names)
         if key not in self._known:
             self._known[key] = self._ask(sql, schema)
         return self._known[key]
 
     def _ask(self, sql: str, schema: Schema) -> pa.DataType:
-        from pyspark.errors import PySparkException
-
         from headgate.spark.types import UnsupportedType, spark_schema, to_arrow
 
         if self._session is None:
             self._session = (self._make or _session)()
-        # PySpark logs each refusal with the JVM's stack; here a refusal is expected.
-        log = logging.getLogger("SQLQueryContextLogger")
-        before, log.disabled = log.disabled, True
         try:
-            rows = self._session.createDataFrame([], spark_schema(schema))
-            # A condition may contain neither aggregates nor generators nor window functions: Spark checks that.
-            rows.where(f"({sql}) IS NOT NULL").schema  # noqa: B018
-            found = rows.selectExpr(sql).schema
-        except PySparkException as error:
-            raise AnalysisError(first_line(error)) from error
-        finally:
-            log.disabled = before
-        if len(found) != 1:
-            raise AnalysisError(f"{sql} returns {len(found)} columns; write an expression that returns one")
-        try:
-            return to_arrow(found[0].dataType)
+            with expecting_errors():
+                rows = self._session.createDataFrame([], spark_schema(schema))
+                # A condition may contain neither aggregates nor generators nor window functions: Spark checks that.
+                rows.where(f"({sql}) IS NOT NULL").schema  # noqa: B018
+                found = rows.selectExpr(sql).schema
+                if len(found) != 1:
+                    raise AnalysisError(f"{sql} returns {len(found)} columns; write an expression that returns one")
+                type_ = to_arrow(found[0].dataType)
+                # The cheapest public call that optimizes a plan (11 ms; the analysis above takes 36): constants are
+                # folded, and what raises then raises for any rows. The cast is that of the packed table.
+                rows.selectExpr(f"CAST({sql} AS {sql_name(type_)})").inputFiles()
         except UnsupportedType as error:
             raise AnalysisError(str(error)) from error
+        except spark_errors() as error:
+            raise AnalysisError(reason(error)) from error
+        return type_
 
 
 def _session() -> Any:
     from headgate.spark.session import local_session
 
     return local_session("headgate-analysis")
-
-
-def first_line(error: Any) -> str:
-    """Spark's message without the echo of the statement and the stack."""
-    lines = (line.strip() for line in str(error).splitlines())
-    first = next((line for line in lines if line), type(error).__name__)
-    return re.split(r"; line \d+ pos|\.? SQLSTATE:", first)[0].strip()
 
 
 _shared = Analyzer()

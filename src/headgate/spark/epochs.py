@@ -17,10 +17,11 @@ from headgate.runtime.limits import Failure
 from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
 from headgate.spark.epoch_failures import EpochFailures
 from headgate.spark.expression_failures import CatalystColumns
-from headgate.spark.messages import Place, WrittenFile
+from headgate.spark.messages import ExpressionFailure, Place, WrittenFile
 from headgate.spark.plan import Plan
 from headgate.spark.prefilter import Prefilter
-from headgate.spark.task import ANSWER_DDL, ExpressionFailure, Task
+from headgate.spark.spark_errors import expecting_errors, may_be_catalyst
+from headgate.spark.task import ANSWER_DDL, Task
 from headgate.spark.worker import work
 
 _METRICS_EVERY = 0.5
@@ -222,7 +223,11 @@ class Epochs:
             try:
                 return _job(self._catalyst.complete(rows, layout, queries), task)
             except Exception as error:
-                found = self._catalyst.find_failures(rows, layout, queries) if _of_catalyst(error) else None
+                if not may_be_catalyst(error):
+                    raise
+                if self._prefilter.raised(frame, layout):
+                    continue
+                found = self._catalyst.find_failures(frame, layout, queries)
                 if found is None:
                     raise
                 task = replace(
@@ -264,12 +269,6 @@ def _places(found: list[Any]) -> tuple[tuple[str, Place], ...]:
 
 
 def _job(frame: Any, task: Task) -> list[Any]:
-    rows: list[Any] = frame.coalesce(1).mapInArrow(work(task), ANSWER_DDL).collect()
+    with expecting_errors():
+        rows: list[Any] = frame.coalesce(1).mapInArrow(work(task), ANSWER_DDL).collect()
     return rows
-
-
-def _of_catalyst(error: Exception) -> bool:
-    """Whether Spark's own evaluation may have raised, rather than the worker."""
-    from pyspark.errors import PySparkException, PythonException
-
-    return isinstance(error, PySparkException) and not isinstance(error, PythonException)

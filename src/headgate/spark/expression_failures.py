@@ -1,30 +1,35 @@
 """Adds the columns that only Catalyst computes, and finds which expressions of which queries raise.
 
-Catalyst computes these columns before any query's selection. If one raises on a micro-batch (a bad date is an error in
-ANSI mode), Spark's job fails as a whole. Then each expression is evaluated alone over the same rows. One that raises is
-from then on computed only for rows that pass the selections of a query that uses it: in Spark, too, the selection comes
-first. Queries for which it still raises fail; all others continue.
+Catalyst computes these columns before any query's selection. If it cannot plan one, or one raises on a row (a bad date
+is an error in ANSI mode), Spark's job fails as a whole. Then bisection finds the expressions that raise. From then on
+these are computed only for rows that reach the place in a query where they are used: in Spark, too, the selection and
+the CASE come first. Queries for which one still raises fail; all others continue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from headgate.graph.queries import Query
-from headgate.spark.analysis import first_line
+from headgate.spark.messages import ExpressionFailure
 from headgate.spark.packing import Packing
 from headgate.spark.required_columns import ForeignUse, foreign_uses
 from headgate.spark.spark_conditions import conjunction, of_stream
-from headgate.spark.task import ExpressionFailure
+from headgate.spark.spark_errors import JobLost, expecting_errors, job_error, reason, spark_errors
 
 _Key = tuple[str, str]
+"""A computed column: its stream and its name in the worker."""
+
+_Uses = Mapping[_Key, Sequence[ForeignUse]]
 
 
 class CatalystColumns:
-    """Computes the columns that a packing leaves to the epoch, and remembers which expressions have raised.
+    """Computes the columns that a packing leaves to Catalyst, and remembers which expressions have raised.
 
-    Used by one thread at a time, for the frames of any lanes; a frame is a micro-batch laid out by its packing.
+    Used by one thread at a time, for the frames of any lanes. A frame is laid out by its packing; it is a micro-batch
+    or, for `complete` and `plan_failures`, a stream.
     """
 
     def __init__(self) -> None:
@@ -32,38 +37,85 @@ class CatalystColumns:
         self._known: tuple[Packing, tuple[Query, ...], list[str] | None] | None = None
 
     def complete(self, frame: Any, packing: Packing, queries: tuple[Query, ...]) -> Any:
-        """The frame with all columns that these queries use; reads no rows."""
+        """The frame with all columns that these queries use; reads no rows. May raise what Spark's analyzer raises."""
         known = self._known
         if known is None or known[0] is not packing or known[1] is not queries:
-            conditions = self._conditions(frame, packing, queries)
+            conditions = self._conditions(frame, packing, _by_key(packing, queries))
             known = self._known = (packing, queries, packing.complete(conditions))
-        return frame if known[2] is None else frame.selectExpr(*known[2])
+        with expecting_errors():
+            return frame if known[2] is None else frame.selectExpr(*known[2])
 
     def find_failures(self, frame: Any, packing: Packing, queries: tuple[Query, ...]) -> list[ExpressionFailure] | None:
-        """After a job over the completed frame has failed: the queries that fail. An empty list means that computing an
-        expression for fewer rows is enough; None means that no expression of these queries raised."""
-        used = _by_key(packing, queries)
-        if not used or _error(frame, ["*"]) is not None:
+        """After a job over the completed micro-batch has failed: the queries that fail. An empty list means that
+        computing an expression for fewer rows is enough; None means that no expression of these queries raised.
+
+        `frame` is the micro-batch before `complete` (and before any filter). Reads it several times.
+        """
+        try:
+            return self._find(frame, packing, queries)
+        except JobLost:
             return None
-        alone = {key: _case(of_stream(packing, key[0]), packing.text(*key)) for key in used}
-        fresh = {key: text for key, text in alone.items() if key not in self._raised}
-        learned = set(_raising(frame, fresh))
+
+    def plan_failures(self, frame: Any, packing: Packing, queries: tuple[Query, ...]) -> list[ExpressionFailure] | None:
+        """After a lane over the completed stream could not start: the queries whose expressions Spark cannot analyze,
+        plan or compile, whatever the rows are; else as `find_failures`. Reads no rows."""
+        return self.find_failures(frame.sparkSession.createDataFrame([], frame.schema), packing, queries)
+
+    def _find(self, frame: Any, packing: Packing, queries: tuple[Query, ...]) -> list[ExpressionFailure] | None:
+        used = _by_key(packing, queries)
+        if not used or job_error(frame) is not None:
+            return None
+
+        known: dict[frozenset[tuple[_Key, str]], Exception | None] = {}
+
+        def error(conditions: Mapping[_Key, str]) -> Exception | None:
+            asked = frozenset(conditions.items())
+            if asked not in known:
+                known[asked] = _error(frame, packing.complete(conditions) or ["*"])
+            return known[asked]
+
+        everywhere = {key: of_stream(packing, key[0]) for key in used if key not in self._raised}
+        learned = set(_raising(everywhere, error))
+        failures: dict[str, ExpressionFailure] = {}
+        for key in sorted((self._raised | learned) & set(used)):
+            for use in used[key]:
+                raised = error({key: _wanted(frame, packing, use)}) if use.query not in failures else None
+                if raised is not None:
+                    failures[use.query] = _failure(use, packing, reason(raised))
+        if not learned and not failures:
+            failures = self._failures_together(frame, packing, used, error)
+        if not learned and not failures:
+            return None
+        if job_error(frame) is not None:
+            return None  # the rows themselves can no longer be read
         self._raised |= learned
         self._known = None
-        failures: dict[str, ExpressionFailure] = {}
-        for key in sorted(self._raised & set(used)):
-            for use in used[key]:
-                if use.query not in failures:
-                    error = _error(frame, [_case(_wanted(frame, packing, use), packing.text(*key))])
-                    if error is not None:
-                        failures[use.query] = ExpressionFailure(
-                            use.query, use.operator, use.foreign.sql, first_line(error)
-                        )
-        return list(failures.values()) if failures or learned else None
+        return list(failures.values())
 
-    def _conditions(self, frame: Any, packing: Packing, queries: tuple[Query, ...]) -> dict[_Key, str]:
+    def _failures_together(
+        self, frame: Any, packing: Packing, used: _Uses, error: Callable[[Mapping[_Key, str]], Exception | None]
+    ) -> dict[str, ExpressionFailure]:
+        """Where no expression raises alone, but all together do (a plan that is too large): the queries of the last
+        expression of the smallest set, in order, that raises."""
+        conditions = self._conditions(frame, packing, used)
+        raised = error(conditions)
+        if raised is None:
+            return {}
+        keys = list(conditions)
+        low, high = 1, len(keys)  # the first `high` raise
+        while low < high:
+            middle = (low + high) // 2
+            found = error({key: conditions[key] for key in keys[:middle]})
+            if found is None:
+                low = middle + 1
+            else:
+                high, raised = middle, found
+        said = f"{reason(raised)} (together with {high - 1} other expressions)"
+        return {use.query: _failure(use, packing, said) for use in used[keys[high - 1]]}
+
+    def _conditions(self, frame: Any, packing: Packing, used: _Uses) -> dict[_Key, str]:
         found: dict[_Key, str] = {}
-        for key, mine in _by_key(packing, queries).items():
+        for key, mine in used.items():
             if key in self._raised:
                 wanted = dict.fromkeys(_wanted(frame, packing, use) for use in mine)
                 found[key] = " OR ".join(f"({text})" for text in wanted)
@@ -72,8 +124,25 @@ class CatalystColumns:
         return found
 
 
-def _by_key(packing: Packing, queries: tuple[Query, ...]) -> Mapping[_Key, list[ForeignUse]]:
-    """The uses of each computed column of a packing, by stream and name."""
+def _failure(use: ForeignUse, packing: Packing, said: str) -> ExpressionFailure:
+    """The failure of a query, with the names of its stream's columns where Spark's message has those of slots."""
+    names = {packing.slot(use.stream, name): name for name in packing.names(use.stream)}
+    said = re.sub(r"\b[a-z]\d+_\d+\b", lambda found: names.get(found[0], found[0]), said)
+    return ExpressionFailure(use.query, use.operator, use.foreign.sql, said)
+
+
+def _error(frame: Any, exprs: Sequence[str]) -> Exception | None:
+    """The error of analyzing, planning and computing these columns, or None; or raises JobLost."""
+    try:
+        with expecting_errors():
+            completed = frame.selectExpr(*exprs)
+    except spark_errors() as error:
+        return error
+    return job_error(completed)
+
+
+def _by_key(packing: Packing, queries: tuple[Query, ...]) -> _Uses:
+    """The uses of each computed column of a packing."""
     found: dict[_Key, list[ForeignUse]] = {}
     for use in foreign_uses(queries):
         if packing.text(use.stream, use.foreign.key) is not None:
@@ -82,30 +151,17 @@ def _by_key(packing: Packing, queries: tuple[Query, ...]) -> Mapping[_Key, list[
 
 
 def _wanted(frame: Any, packing: Packing, use: ForeignUse) -> str:
-    return f"{of_stream(packing, use.stream)} AND {conjunction(use.guard, frame, packing, use.stream)}"
+    """True for the rows of the stream for which the use needs the value."""
+    mine, guard = of_stream(packing, use.stream), conjunction(use.guard, frame, packing, use.stream)
+    return mine if guard == "TRUE" else f"{mine} AND {guard}"
 
 
-def _case(condition: str, value: str | None) -> str:
-    return f"CASE WHEN {condition} THEN {value} END"
-
-
-def _error(frame: Any, exprs: Sequence[str]) -> Exception | None:
-    """The error of computing these columns for all rows, or None."""
-    from pyspark.errors import PySparkException
-
-    try:
-        frame.selectExpr(*exprs).write.format("noop").mode("overwrite").save()
-    except PySparkException as error:
-        return error
-    return None
-
-
-def _raising(frame: Any, exprs: Mapping[_Key, str]) -> Iterable[_Key]:
+def _raising(conditions: Mapping[_Key, str], error: Callable[[Mapping[_Key, str]], Exception | None]) -> Iterable[_Key]:
     """Finds the raising expressions by bisection: O(k log n) jobs for k failures among n."""
-    if not exprs or _error(frame, [f"{text} AS c{n}" for n, text in enumerate(exprs.values())]) is None:
+    if not conditions or error(conditions) is None:
         return []
-    if len(exprs) == 1:
-        return list(exprs)
-    keys = list(exprs)
+    if len(conditions) == 1:
+        return list(conditions)
+    keys = list(conditions)
     halves = keys[: len(keys) // 2], keys[len(keys) // 2 :]
-    return [key for half in halves for key in _raising(frame, {k: exprs[k] for k in half})]
+    return [key for half in halves for key in _raising({k: conditions[k] for k in half}, error)]

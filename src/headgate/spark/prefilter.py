@@ -17,6 +17,7 @@ from headgate.graph.operators import Operator, Select, Source
 from headgate.graph.queries import Query
 from headgate.spark.packing import FLAW, Packing
 from headgate.spark.spark_conditions import conjunction, of_stream
+from headgate.spark.spark_errors import JobLost, job_error
 
 MOST = 16
 """With more different selections than this, testing them costs as much as carrying the row."""
@@ -39,10 +40,11 @@ class Prefilter:
         self._pays: dict[str, int] = {}
         self._counted: dict[str, tuple[int, int]] = {}
         self._filtered: frozenset[str] = frozenset()
+        self._raised: frozenset[str] = frozenset()
 
     def filter(self, frame: Any, packing: Packing, queries: tuple[Query, ...]) -> Any:
         """A micro-batch, laid out by its packing, without the rows that none of these queries selects."""
-        streams = self._filtered = frozenset(self._pays) & frozenset(packing.streams)
+        streams = self._filtered = (frozenset(self._pays) & frozenset(packing.streams)) - self._raised
         if not streams:
             return frame
         known = self._known.get(id(packing))
@@ -50,6 +52,23 @@ class Prefilter:
             known = (packing, queries, streams, condition(frame, packing, queries, streams))
             self._known = {id(packing): known}
         return frame if known[3] is None else frame.where(known[3])
+
+    def raised(self, frame: Any, packing: Packing) -> bool:
+        """After a job over the filtered micro-batch has failed: whether the filter itself raised. The streams that it
+        filtered are then never filtered again: the worker evaluates their selections, each for its own query.
+
+        `frame` is the micro-batch before the filter.
+        """
+        known = self._known.get(id(packing))
+        if not self._filtered or known is None or known[3] is None:
+            return False
+        try:
+            if job_error(frame.where(known[3])) is None or job_error(frame) is not None:
+                return False
+        except JobLost:
+            return False
+        self._raised |= self._filtered
+        return True
 
     def report(self, selected: Mapping[str, tuple[int, int]]) -> None:
         """After an epoch: the rows of each stream so far, and those that its first selections kept."""

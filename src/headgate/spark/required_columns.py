@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from headgate.graph.expressions import Expr, Foreign
+from headgate.graph.expressions import Call, Expr, Foreign
 from headgate.graph.operators import Operator, Select, Source, source_of
 from headgate.graph.queries import Query
+from headgate.graph.types import BOOLEAN
 
 
 @dataclass
@@ -25,7 +26,7 @@ class RequiredColumns:
 class ForeignUse:
     """A query's use of an expression that Catalyst computes, in one of its operators.
 
-    Only rows for which all of `guard` hold reach the operator.
+    Only rows for which all of `guard` hold reach the operator and, in it, the branch in which the expression stands.
     """
 
     query: str
@@ -69,11 +70,42 @@ def _foreign_uses(query: str, node: Operator) -> Iterator[ForeignUse]:
             # The other conditions of the same selection guard this one: a row that fails them is dropped anyway.
             others = [e for e in exprs if e is not expr] if isinstance(node, Select) else []
             guard = (*_conditions(node.inputs[0]), *others)
-            for part in expr.walk():
-                if isinstance(part, Foreign):
-                    yield ForeignUse(query, source.stream, part, node.kind, guard)
+            for part, branch in _parts(expr, guard):
+                yield ForeignUse(query, source.stream, part, node.kind, branch)
     for each in node.inputs:
         yield from _foreign_uses(query, each)
+
+
+def _parts(expr: Expr, guard: tuple[Expr, ...]) -> Iterator[tuple[Foreign, tuple[Expr, ...]]]:
+    """What Catalyst computes in an expression, each with the conditions under which its value matters."""
+    if isinstance(expr, Foreign):
+        yield expr, guard
+    for arg, branch in zip(expr.args, _branches(expr), strict=True):
+        yield from _parts(arg, (*guard, *branch))
+
+
+def _branches(expr: Expr) -> list[list[Expr]]:
+    """For each argument, the conditions under which Spark evaluates it."""
+    args = expr.args
+    name = expr.name if isinstance(expr, Call) else ""
+    if name == "case":
+        # when, then, when, then, …, else
+        passed = [_test("is_not_true", each) for each in args[: len(args) - 1 : 2]]
+        return [[*passed[: i // 2], args[i - 1]] if i % 2 else passed[: i // 2] for i in range(len(args))]
+    if name == "nvl2":
+        return [[], [_test("is_not_null", args[0])], [_test("is_null", args[0])]]
+    if name in _SHORT_CIRCUIT:
+        passed = [_test(_SHORT_CIRCUIT[name], each) for each in args]
+        return [passed[:i] for i in range(len(args))]
+    return [[] for _ in args]
+
+
+_SHORT_CIRCUIT = {"and": "is_not_false", "or": "is_not_true", "coalesce": "is_null"}
+"""Functions that evaluate an argument only if all before it have this property."""
+
+
+def _test(name: str, expr: Expr) -> Expr:
+    return Call(BOOLEAN, name, (expr,))
 
 
 def _conditions(node: Operator) -> list[Expr]:

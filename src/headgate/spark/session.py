@@ -16,6 +16,8 @@ _ANYWHERE = {
     # A limit in rows only: with a limit in bytes Spark sums the batch at every row, a third of the cost of a transfer.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    # An expression that asks for 2 GB (repeat, lpad) or nests too deeply fails its query; by default it ends the JVM.
+    "spark.executor.killOnFatalError.depth": "0",
 }
 # Measured on 2 cores: a foreachBatch trigger takes 204 ms with Spark's defaults and 85 ms with these.
 _LOCAL = {

@@ -116,7 +116,10 @@ class Catalog:
         self._new_name(st.Name(name, 0), "query", script)
         rank = self._class(st.Name(cls, 0), script) if cls is not None else self._default_class
         given = tuple(_clause(sink) for sink in sinks)
-        made = self._query(name, parse_select(script), rank, given, spec or Spec(), select, script)
+        try:
+            made = self._query(name, parse_select(script), rank, given, spec or Spec(), select, script)
+        except RecursionError:
+            raise script.error("this query is nested too deeply", 0) from None
         self._context.queries[name] = made
         return made
 
