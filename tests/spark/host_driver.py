@@ -15,11 +15,12 @@ import pyarrow as pa
 from headgate.graph.shared import SharedGraph
 from headgate.runtime.network import Network
 from headgate.spark.checkpoint import Checkpoint, Commit
-from headgate.spark.host_client import HostLost, close_host, ensure_host, is_alive
+from headgate.spark.host_client import HostLost, close_host, ensure_host
 from headgate.spark.lanes import _columns
 from headgate.spark.messages import EpochAnswer, EpochRequest, HostAddress
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
+from headgate.spark.processes import is_alive
 from headgate.spark.required_columns import required_columns
 from headgate.spark.task import bring
 from headgate.sql import Catalog
@@ -69,6 +70,7 @@ class HostDriver:
             finish=finish,
             host=self.address,
             owner=os.getpid(),
+            continues=self.commit.snapshots[0].file if self.commit.snapshots else "",
         )
 
     def packed(self, rows: Sequence[pa.Table]) -> Iterator[pa.RecordBatch]:

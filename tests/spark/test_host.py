@@ -17,8 +17,9 @@ import pytest
 from headgate.spark import host_client
 from headgate.spark.checkpoint import CheckpointError
 from headgate.spark.host import Host
-from headgate.spark.host_client import HostLost, HostRefused, close_host, ensure_host, is_alive
+from headgate.spark.host_client import HostLost, HostRefused, close_host, ensure_host
 from headgate.spark.messages import EpochAnswer, HostAddress
+from headgate.spark.processes import is_alive
 from headgate.spark.task import bring
 from tests.spark.host_driver import HostDriver, plain
 from tests.waiting import LIMIT, wait_until
@@ -270,3 +271,21 @@ def test_other_nodes_reach_it_by_tcp(driver: HostDriver, monkeypatch: pytest.Mon
     monkeypatch.undo()
     driver.epoch(finish=True)
     assert driver.rows() == plain(driver, [batch(0), *rows])
+
+
+def test_a_host_whose_answer_was_lost_does_not_continue_from_it(driver: HostDriver) -> None:
+    batches = [batch(number) for number in range(3)]
+    driver.epoch(batches[0])
+    first = driver.address
+    # Answered, but the driver never sees it, and repeats the epoch with another host.
+    bring(driver.request(rows=True), "0", driver.packed(batches[1:2]))
+    other = ensure_host(driver.run, 1, driver.token, os.getpid())
+    driver.address = other
+    try:
+        driver.epoch(batches[1])
+        driver.address = first
+        assert driver.epoch(batches[2]).restored
+        driver.epoch(finish=True)
+    finally:
+        close_host(other, driver.token)
+    assert driver.rows() == plain(driver, batches)

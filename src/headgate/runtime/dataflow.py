@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from threading import current_thread, main_thread
 
 from headgate.graph.operators import KINDS, Operator
 from headgate.graph.shared import SharedGraph
@@ -227,7 +228,7 @@ class Flow:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.emitted: list[Emitted] = []
-        self.errors: list[tuple[Stage, Exception]] = []
+        self.errors: list[tuple[Stage, BaseException]] = []
         self.seconds = 0.0
         self.rows_out = 0
         self.unit = 0
@@ -272,7 +273,9 @@ class Flow:
                     for consumer, into in reversed(targets):
                         todo.append((consumer, into, item, 0))
                     continue
-            except Exception as error:  # an error in a user's function fails its queries, never the network
+            except BaseException as error:  # an error in a user's function fails its queries, never the network
+                if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
+                    raise
                 stage.failed = True
                 self.errors.append((stage, error))
                 then = clock()

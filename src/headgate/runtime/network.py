@@ -424,19 +424,10 @@ class Network:
             self._state.fail(query, operator, detail, error)
             self._state.rebuild()
 
-    def quarantine_stage(self, key: str, error: Callable[[Operator], str]) -> tuple[str, ...]:
-        """Removes all queries that need the operator with this key, as if it had raised; returns their names.
-
-        None if there is no such operator. `error` describes the failure.
-        """
-        state = self._state
-        with self._control.alone():
-            before = set(state.failures)
-            for stage in state.wiring.stages:
-                if stage.key == key:
-                    state.fail_stage(stage, error(state.graph.node(stage.number)))
-            state.rebuild()
-            return tuple(name for name in state.failures if name not in before)
+    def refuse(self, failure: Failure) -> None:
+        """Records the failure of a query that is not in the network."""
+        with self._control.lock:
+            self._state.failures[failure.query] = failure
 
     def expect(self, known: Mapping[str, Figures]) -> None:
         """Sets cost and yield of operators before they are measured, from a model or an earlier run.

@@ -27,6 +27,7 @@ from headgate.runtime.limits import text_of
 from headgate.spark.checkpoint import CheckpointError
 from headgate.spark.messages import EpochAnswer, EpochRequest, HostAddress
 from headgate.spark.resident import ResidentNetwork
+from headgate.spark.verdicts import Verdicts
 from headgate.spark.wire import ConnectionLost, Wire
 
 _LOG = logging.getLogger("headgate.host")
@@ -138,19 +139,21 @@ class Background:
 class Host:
     """Keeps the network of one replica and does its epochs. Methods may be called from any thread.
 
-    `address` is part of every answer. `report` is called with what the supervisor should know: {"begin": epoch} and
-    {"answered": epoch, "after": last committed epoch}.
+    `address` is part of every answer. `verdicts` are those on earlier processes of this host. `report` is called with
+    what the supervisor should know: {"begin": epoch} and {"answered": epoch, "after": last committed epoch}.
     """
 
     def __init__(
         self,
         address: HostAddress,
         record: FlightRecord | None = None,
+        verdicts: Verdicts | None = None,
         report: Callable[[dict[str, Any]], None] = lambda _: None,
     ) -> None:
         self._address = address
         self._record = record or Unrecorded()
         self._report = report
+        self._verdicts = verdicts or Verdicts()
         self._changed = threading.Condition()
         self._turn: RequestTurn | None = None
         self._fence: tuple[int, int] | None = None
@@ -158,6 +161,7 @@ class Host:
         # What follows belongs to the thread that has the turn.
         self._resident: ResidentNetwork | None = None
         self._at: tuple[str, str, int, int] | None = None
+        self._snapshot = ""
 
     def epoch(
         self,
@@ -279,6 +283,9 @@ class Host:
             )
         )
         self._at = (request.run, request.checkpoint, request.fence[0], request.epoch)
+        self._snapshot = snapshot.file
+        self._verdicts.answered(request.epoch, request.after)
+        network.single_thread = False
         self._report({"answered": request.epoch, "after": request.after})
         # Work between two epochs belongs to the next one.
         resident.begin(request.epoch + 1, f"{attempt}-next")
@@ -291,16 +298,14 @@ class Host:
             self._background.stop()
         except Exception:
             self._forget()
-        if self._resident is not None and self._at == (
-            request.run,
-            request.checkpoint,
-            request.fence[0],
-            request.after,
-        ):
+        wanted = (request.run, request.checkpoint, request.fence[0], request.after)
+        same = self._at == wanted and request.continues in ("", self._snapshot)
+        if self._resident is not None and same:
             self._resident.follow(request.plan)
             return self._resident, False
         self._forget()
-        self._resident = ResidentNetwork(request, self._record)
+        self._resident = ResidentNetwork(request, self._record, self._verdicts.pending)
+        self._resident.network.single_thread = self._verdicts.single_thread
         return self._resident, True
 
     def _forget(self) -> None:

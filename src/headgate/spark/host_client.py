@@ -12,11 +12,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from headgate.spark.messages import HostAddress
+from headgate.spark.processes import is_alive, node
 from headgate.spark.wire import ConnectionLost, Wire
 
 CONNECT_TIMEOUT = 5.0
@@ -42,12 +42,10 @@ class HostRefused(RuntimeError):
         self.kind = kind
 
 
-def ensure_host(
-    run: str, replica: int, token: str, owner: int, tcp: bool = False, memory: int | None = None
-) -> HostAddress:
+def ensure_host(run: str, replica: int, token: str, owner: int, tcp: bool = False, memory: int = 0) -> HostAddress:
     """The host of a replica on this node; starts it if there is none.
 
-    It ends with the process `owner`. With `tcp` other nodes can reach it. `memory` is its limit in bytes, by default
+    It ends with the process `owner`. With `tcp` other nodes can reach it. `memory` is its limit in bytes; 0:
     `supervisor.default_memory`. Returns as soon as the host can be connected to, before it has imported everything.
     """
     name = hashlib.sha256(f"{run} {replica} {owner} {token}".encode()).hexdigest()[:16]
@@ -107,18 +105,6 @@ def close_host(address: HostAddress, token: str) -> bool:
     return True
 
 
-def node() -> str:
-    """A name for this node: processes with the same name see the same Unix sockets and process ids."""
-    return _node(os.getpid())
-
-
-@cache
-def _node(_: int) -> str:
-    with suppress(OSError):
-        return f"{socket.gethostname()} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
-    return socket.gethostname()
-
-
 def host_folder() -> Path:
     """The folder of sockets and addresses, which only this user can read. Its path is short: the path of a Unix socket
     has at most about 100 characters."""
@@ -129,41 +115,6 @@ def host_folder() -> Path:
     if found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise PermissionError(f"{folder} belongs to another user or can be read by others; remove it")
     return folder
-
-
-def executor_pid() -> int:
-    """The JVM that started this Python worker, directly or through Spark's daemon."""
-    found = os.getppid()
-    for _ in range(8):
-        try:
-            name, parent = _process(found)
-        except (OSError, ValueError):
-            break
-        if name == "java":
-            return found
-        if parent <= 1:
-            break
-        found = parent
-    return os.getppid()
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs (a zombie does not)."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    with suppress(OSError, IndexError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    return True
-
-
-def _process(pid: int) -> tuple[str, int]:
-    """The name of a process, and its parent."""
-    head, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
-    return head.partition("(")[2], int(rest.split()[1])
 
 
 @contextmanager

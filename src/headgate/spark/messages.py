@@ -72,6 +72,9 @@ class EpochRequest:
     - `host`: where the host of the replica was last; None if the driver knows of none
     - `owner`: process with which a host that is started for this request ends; 0: the executor of the task
     - `expression_failures`: queries for which Catalyst raised on these rows: they fail
+    - `continues`: the file of the replica's snapshot in the commit `after`. A host that answered that epoch with
+      another one restores the commit: its answer was lost, and the epoch was repeated elsewhere
+    - `memory`: memory limit (bytes) of a host that is started for this request; 0: its default
     """
 
     run: str
@@ -91,6 +94,8 @@ class EpochRequest:
     host: HostAddress | None = None
     owner: int = 0
     expression_failures: tuple[ExpressionFailure, ...] = ()
+    continues: str = ""
+    memory: int = 0
 
     def text(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))

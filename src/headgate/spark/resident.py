@@ -6,18 +6,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.expressions.python import load
+from headgate.graph.expressions import Call
+from headgate.graph.operators import Operator
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.operators.settings import Settings
-from headgate.runtime.flight import FlightRecord
-from headgate.runtime.limits import Failure
+from headgate.runtime.dataflow import key_of
+from headgate.runtime.flight import FlightRecord, recorded
+from headgate.runtime.limits import Failure, text_of
 from headgate.runtime.network import Network
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.checkpoint_store import CheckpointStore
@@ -25,6 +29,7 @@ from headgate.spark.delivery import Delivered, HostWriters
 from headgate.spark.messages import EpochRequest, Place
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
+from headgate.spark.verdicts import Verdict
 
 DEAD_SCHEMA = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("row", pa.string())])
 
@@ -42,6 +47,19 @@ class EpochCut:
     failed: dict[str, str]
 
 
+def functions_of(node: Operator) -> tuple[str, ...]:
+    """The Python functions in an operator's expressions, as "module:function"."""
+    calls = (part for _, expr in node.expressions for part in expr.walk() if isinstance(part, Call))
+    return tuple(dict.fromkeys(call.option for call in calls if call.name == "python"))
+
+
+def error_of(verdict: Verdict, functions: Sequence[str]) -> str:
+    """The message of a query that fails by a verdict on an operator with these functions."""
+    if not verdict.function:
+        return f"the operator {verdict.reason}"
+    return f"the function{'s'[: len(functions) > 1]} {', '.join(functions)} {verdict.reason}"
+
+
 class ResidentNetwork:
     """A network, the plan that it runs under, and the files that it writes.
 
@@ -49,8 +67,12 @@ class ResidentNetwork:
     while nobody does.
     """
 
-    def __init__(self, request: EpochRequest, record: FlightRecord) -> None:
-        """The network at the state of the last committed epoch, under the plan of the request."""
+    def __init__(self, request: EpochRequest, record: FlightRecord, verdicts: Sequence[Verdict] = ()) -> None:
+        """The network at the state of the last committed epoch, under the plan of the request.
+
+        Queries that need an operator with a verdict fail, and those that use the function to blame in other operators;
+        their functions are not even imported.
+        """
         self._checkpoint = Checkpoint(request.checkpoint)
         self._plan_name = request.plan
         self._plan = plan = Plan.load(self._checkpoint, request.plan)
@@ -58,9 +80,25 @@ class ResidentNetwork:
         self._run, self._replica = request.run, request.replica
         self._writers = HostWriters(plan.delivery, self._checkpoint, self._run, self._replica)
         self._dead: list[pa.RecordBatch] = []
+        self._record = record
+        self._verdicts = {verdict.stage: verdict for verdict in verdicts}
+        self._guilty = self._guilty_functions()
+        manifest: dict[str, Any] | None = None
+        if request.after >= 0:
+            manifest = self._checkpoint.manifest(self._checkpoint.load(request.after).snapshots[request.replica])
+        known = {} if manifest is None else {each["query"]: Failure(**each) for each in manifest["failures"]}
         graph = SharedGraph()
+        self._reported: dict[str, Failure] = {}
+        refused: list[Failure] = []
         for query in plan.queries:
-            graph.add(query)
+            failure = known.get(query.name)
+            if failure is not None and failure.plan == key_of(query.plan):
+                self._reported[query.name] = failure
+                refused.append(failure)
+            elif (failure := self._obstacle(query)) is not None:
+                refused.append(failure)
+            else:
+                graph.add(query)
         self.network = Network(
             graph,
             plan.policy,
@@ -72,11 +110,44 @@ class ResidentNetwork:
             threads=plan.threads,
             record=record,
         )
-        if request.after >= 0:
-            manifest = self._checkpoint.manifest(self._checkpoint.load(request.after).snapshots[request.replica])
+        if manifest is not None:
             self._store.adopt(manifest)
             self.network.restore(manifest)
-        self._reported: dict[str, Failure] = dict(self.network.failures)
+        for failure in refused:
+            self.network.refuse(failure)
+
+    def _guilty_functions(self) -> dict[str, Verdict]:
+        """The functions that verdicts are about. Where an operator has several, any of them may be to blame."""
+        found: dict[str, Verdict] = {}
+        nodes = [node for query in self._plan.queries for node in query.plan.walk()] if self._verdicts else []
+        for node in nodes:
+            verdict = self._verdicts.get(key_of(node))
+            functions = functions_of(node)
+            if verdict is not None and verdict.function and len(functions) == 1:
+                found[functions[0]] = verdict
+        return found
+
+    def _obstacle(self, query: Query) -> Failure | None:
+        """Why a query cannot run: an operator or its function has a verdict, or a function cannot be imported."""
+        for node in query.plan.walk():
+            if node.time_limit is not None or self._verdicts:
+                error = self._error(node)
+                if error is not None:
+                    return Failure(query.name, node.kind, node.detail, error, time.time(), key_of(query.plan))
+        return None
+
+    def _error(self, node: Operator) -> str | None:
+        key, functions = key_of(node), functions_of(node)
+        if key in self._verdicts:
+            return error_of(self._verdicts[key], functions)
+        for function in functions:
+            if function in self._guilty:
+                return error_of(self._guilty[function], (function,))
+            try:
+                recorded(self._record, key, node.time_limit or 0.0, load)(function)
+            except BaseException as raised:
+                return text_of(raised)
+        return None
 
     def begin(self, epoch: int, attempt: str) -> None:
         """All files written from now on belong to this attempt at an epoch."""
@@ -95,7 +166,11 @@ class ResidentNetwork:
                 self.network.remove(old)
         for new, query in after.items():
             if before.get(new) != query:
-                self.network.add(query)
+                failure = self._obstacle(query)
+                if failure is None:
+                    self.network.add(query)
+                else:
+                    self.network.refuse(failure)
         if plan.policy != self._plan.policy:
             self.network.policy = plan.policy
         if plan.mode != self._plan.mode:

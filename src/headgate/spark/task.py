@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headgate.spark.host_client import HostLost, HostRefused, connect, ensure_host, executor_pid
+from headgate.spark.host_client import HostLost, HostRefused, connect, ensure_host
 from headgate.spark.messages import DEAD as DEAD
 from headgate.spark.messages import PROPERTY, EpochRequest
 from headgate.spark.messages import ExpressionFailure as ExpressionFailure
+from headgate.spark.processes import executor_pid
 from headgate.spark.wire import ConnectionLost, Wire
 
 ANSWER = pa.schema([("kind", pa.string()), ("name", pa.string()), ("data", pa.binary())])
@@ -85,7 +86,9 @@ def _connect(request: EpochRequest) -> Wire:
         except ConnectionLost:
             pass
     owner = request.owner or executor_pid()
-    address = ensure_host(request.run, request.replica, request.token, owner, tcp=not request.owner)
+    address = ensure_host(
+        request.run, request.replica, request.token, owner, tcp=not request.owner, memory=request.memory
+    )
     try:
         return connect(address)
     except ConnectionLost as error:

@@ -1,0 +1,85 @@
+"""Processes of this node: names, parents, ends and memory. Imports nothing of size: supervisors start with it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+
+
+def node() -> str:
+    """A name for this node: processes with the same name see the same Unix sockets and process ids."""
+    return _node(os.getpid())
+
+
+@cache
+def _node(_: int) -> str:
+    with suppress(OSError):
+        return f"{socket.gethostname()} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
+    return socket.gethostname()
+
+
+def executor_pid() -> int:
+    """The JVM that started this Python worker, directly or through Spark's daemon."""
+    found = os.getppid()
+    for _ in range(8):
+        try:
+            name, parent = _process(found)
+        except (OSError, ValueError):
+            break
+        if name == "java":
+            return found
+        if parent <= 1:
+            break
+        found = parent
+    return os.getppid()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs (a zombie does not)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    with suppress(OSError, IndexError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return True
+
+
+def _process(pid: int) -> tuple[str, int]:
+    """The name of a process, and its parent."""
+    head, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+    return head.partition("(")[2], int(rest.split()[1])
+
+
+def resident_bytes(pid: int) -> int:
+    """The memory that a process occupies; 0 where the system does not say."""
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def ending_of(pid: int) -> int | None:
+    """A descriptor that is ready when a process has ended; None where the system has none."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def end_with_parent(parent: int) -> None:
+    """This process is killed when its parent ends, even if it holds Python's lock for ever."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)

@@ -1,0 +1,206 @@
+"""How a supervisor watches the network's process: its end, its memory, the time of users' functions, and its owner."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from headgate.spark.flight_record import SharedFlightRecord
+from headgate.spark.host import Host, HostServer
+from headgate.spark.messages import HostAddress
+from headgate.spark.processes import end_with_parent, ending_of, is_alive, resident_bytes
+from headgate.spark.supervisor import SupervisorSettings
+from headgate.spark.verdicts import Death, Verdicts
+
+_LOG = logging.getLogger("headgate.host")
+
+CHECK = 0.25
+"""Seconds between two looks at the network's process."""
+
+SILENCE = 3600.0
+"""Seconds without a request after which a host ends."""
+
+BROKEN = 70
+"""The exit code of a network's process that found a mistake of its own."""
+
+
+def default_memory() -> int:
+    """A host's memory limit: a fifth of the machine's memory, so that up to four hosts fit beside Spark."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 5
+    except (ValueError, OSError):
+        return 4 << 30
+
+
+class Supervisor:
+    """Watches one network's process at a time, its child."""
+
+    def __init__(self, settings: SupervisorSettings, listeners: Sequence[socket.socket], address: HostAddress) -> None:
+        self._settings = settings
+        self._listeners = listeners
+        self._address = address
+        self._owner = ending_of(settings.owner)
+        self._child = 0
+        self._child_ended: int | None = None
+        self._control: socket.socket | None = None
+        self._record = SharedFlightRecord()
+        self._verdicts = Verdicts()
+        self._death: Death | None = None
+        self._overdue: set[tuple[int, float]] = set()
+        self._looked = 0.0
+        self._memory = settings.memory or default_memory()
+        self._broken = self._closing = False
+        self._serving = False
+        self._last_request = time.monotonic()
+
+    def run(self) -> None:
+        """Watches until the host has to end."""
+        self._fork()
+        while not self._over():
+            ready = self._wait()
+            if self._control is not None and self._control.fileno() in ready:
+                self._listen_to_child()
+            if self._child and self._has_ended():
+                self._child_is_gone()
+            elif self._child:
+                self._inspect()
+            elif not self._child and any(listener.fileno() in ready for listener in self._listeners):
+                self._fork()
+
+    def end(self) -> None:
+        """Ends the network's process and removes the files."""
+        if self._child:
+            self._kill()
+            with suppress(ChildProcessError):
+                os.waitpid(self._child, 0)
+        for suffix in ("json", "sock"):
+            self._settings.file(suffix).unlink(missing_ok=True)
+
+    def _over(self) -> bool:
+        if self._closing and not self._child:
+            return True
+        if not self._serving and time.monotonic() - self._last_request > SILENCE:
+            return True
+        return not is_alive(self._settings.owner)
+
+    def _wait(self) -> set[int]:
+        """Waits until something has happened, at most `CHECK` seconds; returns the descriptors that are ready."""
+        poll = select.poll()
+        watched = [self._owner, self._child_ended, None if self._control is None else self._control.fileno()]
+        if not self._child:
+            watched += [listener.fileno() for listener in self._listeners]
+        for descriptor in watched:
+            if descriptor is not None:
+                poll.register(descriptor, select.POLLIN)
+        return {descriptor for descriptor, _ in poll.poll(CHECK * 1000)}
+
+    # The child --------------------------------------------------------------------------------------------
+
+    def _fork(self) -> None:
+        self._record.clear()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        supervisor = os.getpid()
+        self._child = os.fork()
+        if not self._child:
+            ours.close()
+            self._be_the_host(theirs, supervisor)
+        theirs.close()
+        ours.setblocking(False)
+        self._control = ours
+        self._child_ended = ending_of(self._child)
+        with suppress(OSError):
+            os.setpgid(self._child, self._child)
+
+    def _be_the_host(self, control: socket.socket, supervisor: int) -> NoReturn:
+        """In the child: serves, and never returns."""
+        try:
+            os.setpgid(0, 0)
+            end_with_parent(supervisor)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+            def report(message: dict[str, Any]) -> None:
+                control.send(json.dumps(message).encode())
+
+            def close() -> None:
+                report({"close": True})
+                os._exit(0)
+
+            host = Host(self._address, self._record, self._verdicts, report)
+            HostServer(host, self._settings.token, close).serve(self._listeners)
+        except BaseException:
+            _LOG.exception("the host broke")
+            with suppress(OSError):
+                control.send(b'{"broken": true}')
+        finally:
+            os._exit(BROKEN)
+
+    def _listen_to_child(self) -> None:
+        """Takes the messages of the child."""
+        assert self._control is not None
+        while True:
+            try:
+                data = self._control.recv(1 << 16)
+            except (BlockingIOError, ConnectionError):
+                return
+            if not data:
+                return
+            message = json.loads(data)
+            self._last_request = time.monotonic()
+            self._closing |= "close" in message
+            self._broken |= "broken" in message
+            self._serving = "begin" in message
+            if "answered" in message:
+                self._verdicts.answered(message["answered"], message["after"])
+
+    def _has_ended(self) -> bool:
+        found, self._status = os.waitpid(self._child, os.WNOHANG)
+        return found == self._child
+
+    def _inspect(self) -> None:
+        """Kills the child if a user's function exceeds its time, or the process its memory."""
+        now, before = time.monotonic(), self._looked
+        if now - before < CHECK / 2:
+            return
+        self._looked = now
+        overdue = {(each.stage, each.since): each for each in self._record.running() if each.stage}
+        overdue = {key: each for key, each in overdue.items() if now - each.since > each.limit}
+        # Seen twice in a row: a function must not pay for a machine that was suspended.
+        twice = [each for key, each in overdue.items() if key in self._overdue and now - before < 4 * CHECK]
+        self._overdue = set(overdue)
+        if twice:
+            limit = min(each.limit for each in twice)
+            stages = frozenset(each.stage for each in twice)
+            self._death = Death("time", f"ran longer than its limit of {limit:g} s", stages)
+            self._kill()
+        elif resident_bytes(self._child) > self._memory:
+            self._death = Death("memory", f"used more memory than the host's limit of {self._memory / 1e9:.1f} GB")
+            self._kill()
+
+    def _child_is_gone(self) -> None:
+        self._listen_to_child()
+        if not self._broken and not self._closing:
+            self._verdicts.died(self._death or Death.of(self._status), self._record.running())
+        self._death, self._broken = None, False
+        self._overdue.clear()
+        # What users' functions started ends with it.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._child, signal.SIGKILL)
+        assert self._control is not None
+        self._control.close()
+        if self._child_ended is not None:
+            os.close(self._child_ended)
+        self._child, self._child_ended, self._control, self._serving = 0, None, None, False
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._child, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(self._child, signal.SIGKILL)

@@ -1,0 +1,108 @@
+"""Why a network's process died, and which operator is to blame: its queries fail, and all others go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from headgate.spark.flight_record import RunningStage
+
+STRIKES = 3
+"""Deaths in a row, without an answer between them, after which an operator that ran at each of them is to blame though
+someone else killed the process (the system may have run out of memory)."""
+
+_CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL}
+
+
+@dataclass(frozen=True)
+class Death:
+    """Why a process ended; `reason` continues a sentence about what ran. `stages` are those over their time."""
+
+    kind: Literal["time", "memory", "exit", "crash", "killed"]
+    reason: str
+    stages: frozenset[int] = frozenset()
+
+    @staticmethod
+    def of(status: int) -> Death:
+        """The death of a process that nobody here has killed, from its `waitpid` status."""
+        if not os.WIFSIGNALED(status):
+            return Death("exit", f"ended the process (exit code {os.waitstatus_to_exitcode(status)})")
+        number = os.WTERMSIG(status)
+        try:
+            name = signal.Signals(number).name.removeprefix("SIG")
+        except ValueError:
+            name = str(number)
+        if number in _CRASHES:
+            return Death("crash", f"crashed the process (signal {name})")
+        return Death("killed", f"ran each of the {STRIKES} times that the process was killed (signal {name})")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An operator that is to blame for a death. `stage` is its key; `function`: it ran users' functions then."""
+
+    stage: str
+    function: bool
+    reason: str
+
+
+class Verdicts:
+    """The verdicts that no commit is known to contain yet.
+
+    `single_thread`: several operators ran at the last death, so that the next process runs one at a time until it
+    answers: another death names the guilty one.
+    """
+
+    def __init__(self) -> None:
+        self._pending: dict[Verdict, int | None] = {}
+        self._strikes = 0
+        self._suspects: set[int] = set()
+        self.single_thread = False
+
+    @property
+    def pending(self) -> tuple[Verdict, ...]:
+        return tuple(self._pending)
+
+    def died(self, death: Death, running: Sequence[RunningStage]) -> None:
+        """Finds the guilty: the operators over their time, or the one that ran a user's function, or else the one
+        whose unit ran."""
+        functions = {each.stage for each in running if each.stage}
+        suspects = functions or {each.unit for each in running if each.unit}
+        if death.stages:
+            self._convict(death.stages, True, death.reason)
+        elif not suspects:
+            self._strikes, self._suspects = 0, set()
+        elif death.kind == "killed" or (death.kind == "memory" and not functions):
+            self._strike(suspects, bool(functions), death.reason)
+        elif len(suspects) == 1:
+            self._convict(suspects, bool(functions), death.reason)
+        else:
+            self.single_thread = True
+
+    def _strike(self, suspects: set[int], functions: bool, reason: str) -> None:
+        both = self._suspects & suspects
+        self._strikes = self._strikes + 1 if both else 1
+        self._suspects = both or suspects
+        if self._strikes < STRIKES:
+            return
+        if len(self._suspects) == 1:
+            self._convict(self._suspects, functions, reason)
+            self._strikes, self._suspects = 0, set()
+        else:
+            self.single_thread = True
+
+    def _convict(self, stages: set[int] | frozenset[int], function: bool, reason: str) -> None:
+        for stage in stages:
+            self._pending[Verdict(f"{stage:016x}", function, reason)] = None
+
+    def answered(self, epoch: int, after: int) -> None:
+        """The network answered an epoch, in which all verdicts are applied; the last commit is `after`."""
+        self._strikes, self._suspects, self.single_thread = 0, set(), False
+        self._pending = {
+            verdict: epoch if applied is None else applied
+            for verdict, applied in self._pending.items()
+            if applied is None or applied > after
+        }

@@ -1,0 +1,103 @@
+"""Python functions that are fine until a value of 1,000 or more comes, and then do harm."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def _bad(values: pa.Array) -> bool:
+    return (pc.max(values).as_py() or 0) >= 1000
+
+
+def good(values: pa.Array) -> pa.Array:
+    return values
+
+
+def hang(values: pa.Array) -> pa.Array:
+    while _bad(values):
+        pass
+    return values
+
+
+def hang_in_c(values: pa.Array) -> pa.Array:
+    """Holds Python's lock for ever."""
+    if _bad(values):
+        re.match(r"(a*)*b", "a" * 60)
+    return values
+
+
+def leave(values: pa.Array) -> pa.Array:
+    if _bad(values):
+        os._exit(3)
+    return values
+
+
+def leave_politely(values: pa.Array) -> pa.Array:
+    if _bad(values):
+        sys.exit("enough")
+    return values
+
+
+def crash(values: pa.Array) -> pa.Array:
+    if _bad(values):
+        ctypes.string_at(0)
+    return values
+
+
+def swallow(values: pa.Array) -> pa.Array:
+    """Takes 6 GB of memory."""
+    if _bad(values):
+        taken = [np.ones(50_000_000) for _ in range(15)]
+        assert len(taken) == 15
+        while True:
+            pass
+    return values
+
+
+HARMS: dict[Callable[[pa.Array], pa.Array], str] = {
+    hang: "hang ran longer than its limit of 2 s",
+    hang_in_c: "hang_in_c ran longer than its limit of 2 s",
+    leave: "leave ended the process (exit code 3)",
+    leave_politely: "SystemExit: enough",
+    crash: "crash crashed the process (signal SEGV)",
+    swallow: "swallow used more memory than the host's limit of",
+}
+"""What each of them says of itself in the failure of its query."""
+
+
+def meet(values: pa.Array) -> pa.Array:
+    """Waits until `meet_and_leave` runs too, if it is to run."""
+    if _bad(values):
+        _touch("one")
+        _wait_for("two")
+        time.sleep(0.5)
+    return values
+
+
+def meet_and_leave(values: pa.Array) -> pa.Array:
+    """Ends the process while `meet` runs, if another thread runs it."""
+    if _bad(values):
+        _touch("two")
+        _wait_for("one")
+        os._exit(3)
+    return values
+
+
+def _touch(name: str) -> None:
+    (Path(os.environ["MEETING_PLACE"]) / name).touch()
+
+
+def _wait_for(name: str) -> None:
+    end = time.monotonic() + 2
+    while not (Path(os.environ["MEETING_PLACE"]) / name).exists() and time.monotonic() < end:
+        time.sleep(0.01)

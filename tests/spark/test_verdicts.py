@@ -1,0 +1,110 @@
+"""Which operator is to blame for the death of a process, from what ran when it died."""
+
+from __future__ import annotations
+
+import pytest
+
+from headgate.spark.flight_record import RunningStage, SharedFlightRecord
+from headgate.spark.verdicts import STRIKES, Death, Verdict, Verdicts
+
+CRASH = Death.of(11)
+KILLED = Death.of(9)
+
+
+def function(stage: int, unit: int = 99) -> RunningStage:
+    return RunningStage(unit, stage, 0.0, 30.0)
+
+
+def unit(stage: int) -> RunningStage:
+    return RunningStage(stage, 0, 0.0, 0.0)
+
+
+def convicted(verdicts: Verdicts) -> set[tuple[int, bool]]:
+    return {(int(each.stage, 16), each.function) for each in verdicts.pending}
+
+
+@pytest.mark.parametrize(
+    ("running", "guilty"),
+    [
+        ([function(5)], {(5, True)}),
+        ([function(5), unit(7), unit(8)], {(5, True)}),
+        ([unit(7)], {(7, False)}),
+        ([], set()),
+        ([function(5), function(6)], set()),
+        ([unit(7), unit(8)], set()),
+    ],
+)
+def test_a_crash_is_the_fault_of_the_only_one_that_ran(
+    running: list[RunningStage], guilty: set[tuple[int, bool]]
+) -> None:
+    verdicts = Verdicts()
+    verdicts.died(CRASH, running)
+    assert convicted(verdicts) == guilty
+    assert verdicts.single_thread == (len(running) > 1 and not guilty)
+
+
+def test_only_functions_over_their_time_are_to_blame() -> None:
+    verdicts = Verdicts()
+    verdicts.died(Death("time", "too long", frozenset({5})), [function(5), function(6)])
+    assert convicted(verdicts) == {(5, True)}
+
+
+def test_a_kill_from_outside_is_nobodys_fault_until_it_repeats() -> None:
+    verdicts = Verdicts()
+    for _ in range(STRIKES - 1):
+        verdicts.died(KILLED, [function(5), function(6)])
+        assert not verdicts.pending
+    # Another one ran: it begins again.
+    verdicts.died(KILLED, [function(7)])
+    assert not verdicts.pending
+    for _ in range(STRIKES - 2):
+        verdicts.died(KILLED, [function(7), function(8)])
+    verdicts.answered(3, 2)
+    for _ in range(STRIKES - 1):
+        verdicts.died(KILLED, [function(7)])
+        assert not verdicts.pending
+    verdicts.died(KILLED, [function(7), unit(1)])
+    assert convicted(verdicts) == {(7, True)}
+
+
+def test_a_verdict_is_kept_until_its_epoch_is_committed() -> None:
+    verdicts = Verdicts()
+    verdicts.died(CRASH, [function(5)])
+    # Repeated and answered twice, then committed.
+    for epoch, after, kept in [(4, 3, 1), (4, 3, 1), (5, 4, 0)]:
+        verdicts.answered(epoch, after)
+        assert len(verdicts.pending) == kept
+
+
+def test_the_reason_can_be_read() -> None:
+    assert Death.of(3 << 8) == Death("exit", "ended the process (exit code 3)")
+    assert Death("crash", "crashed the process (signal SEGV)") == CRASH
+    assert KILLED.kind == "killed"
+    assert Verdict("05", True, "x") == Verdict("05", True, "x")
+
+
+def test_the_record_shows_what_each_thread_runs_and_reuses_slots() -> None:
+    import threading
+
+    record = SharedFlightRecord()
+    both = threading.Barrier(3)
+
+    def work(mark: int) -> None:
+        slot = record.slot()
+        assert record.slot() is slot
+        slot[0] = mark
+        both.wait()
+        both.wait()
+        slot[0] = 0
+
+    for _ in range(3):
+        threads = [threading.Thread(target=work, args=(mark,)) for mark in (1, 2)]
+        for thread in threads:
+            thread.start()
+        both.wait()
+        assert sorted(each.unit for each in record.running()) == [1, 2]
+        both.wait()
+        for thread in threads:
+            thread.join()
+        assert not record.running()
+    assert record._words[0] == 2, "slots of threads that ended are used again"
