@@ -93,6 +93,9 @@ def test_files_that_no_commit_names_are_removed_unless_unpublished(tmp_path: Pat
         outbox.add("q", _table(1))
         outbox.close()
         checkpoint.commit(Commit(epoch, **state, results=tuple(outbox.places)))
+    # What a crash has left, and what a host writes now.
+    for name in ("000000000003-b.bin.tmp", "000000000005-b.bin", "000000000006-b.bin.tmp"):
+        (tmp_path / "parts" / name).write_bytes(b"half")
     checkpoint.clean()
     assert len(list((tmp_path / "commits").iterdir())) == 6, "none is published yet"
     checkpoint.publish(3)
@@ -100,7 +103,8 @@ def test_files_that_no_commit_names_are_removed_unless_unpublished(tmp_path: Pat
     files = _files(tmp_path)
     assert {f for f in files if f.startswith("commits")} == {f"commits/{n:012d}.json" for n in (4, 5)}
     assert {f for f in files if f.startswith("outbox")} == {f"outbox/{n:012d}-a.bin" for n in (4, 5)}
-    assert {f for f in files if f.startswith("parts")} == {f"parts/{n:012d}-a.bin" for n in (0, 4, 5)}
+    written = {f"parts/{n:012d}-a.bin" for n in (0, 4, 5)}
+    assert {f for f in files if f.startswith("parts")} == {*written, "parts/000000000006-b.bin.tmp"}
     assert {f for f in files if f.startswith("published")} == {"published/000000000003"}
 
 

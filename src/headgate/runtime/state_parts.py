@@ -58,15 +58,16 @@ class StateParts:
 
     def _write(self, stage: str, name: str, table: pa.Table) -> dict[str, Any]:
         batches = [batch for batch in table.to_batches() if batch.num_rows]
-        schema = base64.b64encode(table.schema.serialize().to_pybytes()).decode()
         if not batches:
+            schema = base64.b64encode(table.schema.serialize().to_pybytes()).decode()
             return {"key": None, "count": 0, "schema": schema}
         prefix = self._prefixes.setdefault(stage, f"{stage}-{uuid.uuid4().hex[:8]}")
         key = f"{prefix}-{name}"
         self._memory.store.write(key, batches)
-        return {"key": key, "count": len(batches), "schema": schema}
+        return {"key": key, "count": len(batches)}
 
     def _read(self, part: Mapping[str, Any]) -> pa.Table:
-        schema = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(part["schema"])))
         store = self._memory.store
-        return pa.Table.from_batches([store.read(part["key"], i) for i in range(part["count"])], schema)
+        if part["count"]:
+            return pa.Table.from_batches([store.read(part["key"], i) for i in range(part["count"])])
+        return pa.ipc.read_schema(pa.BufferReader(base64.b64decode(part["schema"]))).empty_table()

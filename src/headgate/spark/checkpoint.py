@@ -19,7 +19,7 @@ import threading
 import uuid
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ from headgate.spark.messages import Place, WrittenFile
 FORMAT = 2
 # Stores where a file appears whole when it is closed, so that a rename is neither needed nor atomic.
 _WHOLE_ON_CLOSE = {"s3", "gcs", "abfs"}
+_UNFINISHED = ".tmp"
 # A commit is "<checksum> <JSON>".
 _CHECKSUM = 8
 
@@ -64,7 +65,8 @@ class Commit:
     complete: bool = False
 
     def text(self) -> str:
-        return json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":"))
+        # `default` is called for places and files: `asdict` would copy everything, which takes longer than writing it.
+        return json.dumps({"format": FORMAT, **vars(self)}, separators=(",", ":"), default=vars)
 
     @staticmethod
     def of(found: Mapping[str, Any]) -> Commit:
@@ -158,7 +160,7 @@ class Checkpoint:
         """Makes a file appear whole or not at all."""
         path = f"{self.root}/{file}"
         direct = self.files.type_name in _WHOLE_ON_CLOSE
-        target = path if direct else f"{path}.tmp"
+        target = path if direct else f"{path}{_UNFINISHED}"
         try:
             with self.files.open_output_stream(target) as stream:
                 stream.write(data)
@@ -276,7 +278,7 @@ class Checkpoint:
     def probe(self) -> None:
         """CheckpointError if the folder cannot be written, or its newest commit cannot be read."""
         self.write("probe", b"headgate")
-        self.files.delete_file(f"{self.root}/probe")
+        self._delete("probe")
         self.newest()
 
     def published(self) -> int:
@@ -294,32 +296,35 @@ class Checkpoint:
             self._published = [max([name, *before])]
             for old in before:
                 if old < name:
-                    self.files.delete_file(f"{self.root}/published/{old}")
+                    self._delete(f"published/{old}")
 
     def _known_published(self) -> list[str]:
         """The files in published/, listed once: one driver alone publishes."""
         if self._published is None:
-            self._published = self._names("published", "")
+            self._published = self._names("published")
         return self._published
 
     def clean(self, keep: int = 2) -> None:
-        """Removes commits except the newest `keep` and the unpublished ones, and files that no kept commit names."""
+        """Removes commits except the newest `keep` and the unpublished ones, and files that no kept commit names.
+
+        May be called on another thread than the one that commits, and while hosts write.
+        """
         names = self._names("commits", ".json")
         published = self.published()
-        old = [name for name in names[:-keep] if int(name.removesuffix(".json")) <= published]
+        old = {name for name in names[:-keep] if int(name.removesuffix(".json")) <= published}
         for name in old:
-            self.files.delete_file(f"{self.root}/commits/{name}")
-        kept = [self._load(name) for name in names if name not in set(old)]
+            self._delete(f"commits/{name}")
+        kept = [self._load(name) for name in names if name not in old]
         if not kept:
             return
         named = {file for commit in kept for file in commit.files}
         named |= {place.file for commit in kept for _, place in commit.outbox if commit.epoch > published}
         newest = kept[-1].epoch
         for folder in ("parts", "outbox"):
-            for name in self._names(folder, ""):
-                # A worker may be writing a file of a later epoch right now.
+            for name in self._names(folder, unfinished=True):
+                # A host may be writing a file of a later epoch right now.
                 if f"{folder}/{name}" not in named and int(name.split("-")[0]) <= newest:
-                    self.files.delete_file(f"{self.root}/{folder}/{name}")
+                    self._delete(f"{folder}/{name}")
         self._clean_plans(kept)
 
     def _clean_plans(self, kept: Sequence[Commit]) -> None:
@@ -328,25 +333,32 @@ class Checkpoint:
             if kept[-1].plan in self._plans:
                 del self._plans[: self._plans.index(kept[-1].plan)]
             needed = {commit.plan for commit in kept if commit.plan} | set(self._plans)
-            self._remove("plans", needed)
-            if self._names("tables", ""):
+            self._keep("plans", needed)
+            if self._names("tables", unfinished=True):
+                known = self._plan_tables
                 self._plan_tables = {
-                    name: self._plan_tables.get(name) or self.saved_plan(name)["tables"] for name in needed
+                    name: known.get(name) or self.saved_plan(name)["tables"] for name in self._names("plans")
                 }
-                self._remove("tables", {table for tables in self._plan_tables.values() for table in tables})
+                self._keep("tables", {table for tables in self._plan_tables.values() for table in tables})
 
-    def _remove(self, folder: str, needed: Collection[str]) -> None:
-        for name in self._names(folder, ""):
+    def _keep(self, folder: str, needed: Collection[str]) -> None:
+        for name in self._names(folder, unfinished=True):
             if name not in needed:
-                self.files.delete_file(f"{self.root}/{folder}/{name}")
+                self._delete(f"{folder}/{name}")
 
-    def _names(self, folder: str, suffix: str) -> list[str]:
+    def _delete(self, file: str) -> None:
+        self.files.delete_file(f"{self.root}/{file}")
+
+    def _names(self, folder: str, suffix: str = "", unfinished: bool = False) -> list[str]:
+        """The files of a folder, in order; with `unfinished` also those that a crash left half-written."""
         try:
             found = self.files.get_file_info(fs.FileSelector(f"{self.root}/{folder}"))
         except OSError as error:
             raise CheckpointError(f"checkpoint {self.uri}: {folder} cannot be listed: {_reason(error)}") from error
         return sorted(
-            info.base_name for info in found if info.base_name.endswith(suffix) and ".tmp" not in info.base_name
+            info.base_name
+            for info in found
+            if info.base_name.endswith(suffix) and (unfinished or not info.base_name.endswith(_UNFINISHED))
         )
 
     def _load(self, name: str) -> Commit:

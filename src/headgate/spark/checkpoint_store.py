@@ -15,6 +15,8 @@ from headgate.spark.messages import Place
 # A bundle with less than this share still needed is abandoned: its live parts move to the new bundle.
 _SPARSE = 0.25
 
+_NOTHING: tuple[str, list[pa.RecordBatch]] = ("", [])
+
 
 class CheckpointStore:
     """Keeps the parts of one replica (the `Store` of `headgate.runtime`).
@@ -35,6 +37,7 @@ class CheckpointStore:
         self._bundle: Bundle | None = None
         self._pending: dict[str, pa.Table] = {}
         self._discarded: set[str] = set()
+        self._last = _NOTHING
         self._lock = threading.Lock()
 
     def adopt(self, manifest: Mapping[str, Any]) -> None:
@@ -70,13 +73,17 @@ class CheckpointStore:
 
     def read(self, key: str, index: int) -> pa.RecordBatch:
         with self._lock:
-            pending = self._pending.get(key)
+            batches = self._pending[key].to_batches() if key in self._pending else None
+            if batches is None and self._last[0] == key:
+                batches = self._last[1]
             place = self._places.get(key)
-        if pending is None:
+        if batches is None:
             assert place is not None, f"part {key} was never written"
-            pending = self._checkpoint.read(place)
-        batch: pa.RecordBatch = pending.to_batches()[index]
-        return batch
+            batches = self._checkpoint.read(place).to_batches()
+            with self._lock:
+                # The batches of a part are read one after the other.
+                self._last = (key, batches) if index + 1 < len(batches) else _NOTHING
+        return batches[index]
 
     def discard(self, key: str) -> None:
         with self._lock:
