@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -25,6 +26,8 @@ from headgate.spark.results import HostWriter, Results
 INLINE = 1 << 16
 """Rows for the driver of at most this many bytes are part of the answer; the driver reads more from the outbox, where
 they are written anyway, which saves copies between processes."""
+
+_THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class Delivered:
 
 
 class HostWriters:
-    """The writers of one host for one plan. Used by one thread.
+    """The writers of one host for one plan. Used by one thread; the files of several queries are written in parallel.
 
     Without a `delivery` the host knows of no sinks: all rows go to the outbox, and the driver writes the folders.
     """
@@ -102,6 +105,7 @@ class HostWriters:
         self._checkpoint = checkpoint
         self._sinks: HostSinks | None = None
         self._shares: dict[str, HostShare] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, "headgate-writer")
         if delivery is not None:
             module, _, name = delivery.opener.partition(":")
             opener: Opener = getattr(importlib.import_module(module), name)
@@ -116,12 +120,12 @@ class HostWriters:
         reports what is wrong. CheckpointError if the outbox cannot be written.
         """
         parts = _Parts(self._checkpoint.bundle("outbox", epoch, attempt))
-        for query, table in results:
-            share = self._share(query)
-            staged = self._staged(
-                share.folders, Results.of(query.name, epoch, table, query.visible, query.mode == "update"), attempt
-            )
-            parts.add_query(query.name, table, share, staged)
+        shares = [self._share(query) for query, _ in results]
+        found = [Results.of(q.name, epoch, table, q.visible, q.mode == "update") for q, table in results]
+        # Encoding and writing leave the interpreter lock to others.
+        staged = self._threads.map(self._staged, [share.folders for share in shares], found, [attempt] * len(found))
+        for (query, table), share, files in zip(results, shares, staged, strict=True):
+            parts.add_query(query.name, table, share, files)
         malformed: dict[str, int] = {}
         if dead:
             table = pa.Table.from_batches(dead)
