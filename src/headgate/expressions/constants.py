@@ -52,13 +52,28 @@ def fold_call(call: Call) -> Expr:
         return call.args[0]
     folded = _connective(call) if call.name in ("and", "or") else call
     # Constant arrays, maps and structs stay calls: Spark SQL has no other spelling for them.
-    if not isinstance(folded, Call) or pa.types.is_nested(folded.type) or not _constant(folded):
+    if not isinstance(folded, Call) or pa.types.is_nested(folded.type) or not _constant(folded) or _large(folded):
         return folded
     try:
         scalar = _value(folded)[0]
         return Literal(folded.type, _python(scalar))
     except (ValueError, ArithmeticError, pa.ArrowException):
         return folded
+
+
+LARGEST = 1_000_000
+"""Characters of a text that is folded. A longer one is computed in the worker, where it fails its own query alone."""
+
+_GROWING = frozenset(("repeat", "lpad", "rpad", "space"))
+
+
+def _large(call: Call) -> bool:
+    """Whether the value of a call with constant arguments may be too large to be folded."""
+    if call.name not in _GROWING:
+        return False
+    values = [arg.value for arg in call.args if isinstance(arg, Literal)]
+    longest = max((len(each) for each in values if isinstance(each, (str, bytes))), default=1)
+    return any(isinstance(each, int) and each * max(longest, 1) > LARGEST for each in values)
 
 
 def _connective(call: Call) -> Expr:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.expressions.buffers import numbers, rebuilt
+from headgate.expressions.buffers import numbers
 from headgate.expressions.coercion import common_type, implicit
 from headgate.expressions.kernels import Kernel, Value, all_null, arrays, arrow, by_distinct, constant, null_literal
 from headgate.expressions.registry import function
@@ -170,8 +170,9 @@ def _pad(call: Call) -> Kernel:
         text = pc.utf8_slice_codeunits(arrays(value)[0], 0, size)
         if not filling:
             return text
-        lengths = rebuilt(np.clip(size - numbers(pc.utf8_length(text)), 0, None), INT)
-        pads = pa.array([filling[:n] for n in range(size + 1)]).take(lengths)
+        missing = np.clip(size - numbers(pc.utf8_length(text)), 0, None)
+        widths, places = np.unique(missing, return_inverse=True)
+        pads = pa.array([filling[:n] for n in widths], STRING).take(pa.array(places))
         parts = (pads, text) if call.name == "lpad" else (text, pads)
         return pc.binary_join_element_wise(*parts, "")
 
