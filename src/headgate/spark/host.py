@@ -36,7 +36,7 @@ SOON = 0.02
 """Seconds after which an epoch with new rows ends once the highest class has its results: these are published with its
 commit, and the background thread goes on with the rest."""
 
-SWITCH_INTERVAL = 0.0005
+SWITCH_INTERVAL = 0.0002
 """Seconds after which a thread that runs Python code lets another one go on: a user's function must not keep the thread
 that reads new rows waiting."""
 

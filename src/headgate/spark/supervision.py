@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import Any, NoReturn
 
 from headgate.spark.flight_record import SharedFlightRecord
@@ -38,6 +39,11 @@ def default_memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 5
     except (ValueError, OSError):
         return 4 << 30
+
+
+# Arrow imports these when it first needs them, which takes most of a second: before the fork it is done once.
+for _module in ("pandas", "pyarrow.acero", "pyarrow.dataset", "pyarrow.parquet"):
+    import_module(_module)
 
 
 class Supervisor:
