@@ -32,6 +32,7 @@ from headgate.spark.publisher import Publisher
 from headgate.spark.results import Writer
 from headgate.spark.resumption import Resumption
 from headgate.spark.session import session
+from headgate.spark.spark_errors import expecting_errors, reason, spark_errors
 from headgate.spark.types import to_arrow
 from headgate.spark.warmup import warm_up
 from headgate.sql import Catalog
@@ -410,4 +411,8 @@ class Engine:
 
 
 def _loaded(spark: Any, table: Any) -> pa.Table:
-    return open_table(spark, table).toArrow().cast(table.schema.arrow())
+    try:
+        with expecting_errors():
+            return open_table(spark, table).toArrow().cast(table.schema.arrow())
+    except (*spark_errors(), pa.ArrowException) as error:
+        raise EngineError(f"table {table.name} cannot be read: {reason(error)}") from error

@@ -126,6 +126,18 @@ def test_a_damaged_source_file_fails_no_query(spark: Any, tmp_path: Path) -> Non
     assert engine.metrics()["queries"]["hashed"]["state"] != "failed"
 
 
+def test_a_damaged_table_is_reported_in_one_line(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "x.parquet").write_bytes(b"PAR1 this is not Parquet PAR1")
+    engine = hg.Engine("cqc", spark=spark)
+    engine.execute(f"CREATE STREAM s (x STRING) USING parquet OPTIONS (path '{tmp_path}/s')")
+    engine.execute(f"CREATE TABLE p (x STRING) USING parquet OPTIONS (path '{tmp_path}/p')")
+    engine.query("joined", "SELECT s.x FROM s JOIN p ON s.x = p.x")
+    with pytest.raises(RuntimeError, match=r"^table p cannot be read: \[FAILED_READ_FILE.*x\.parquet") as failure:
+        engine.run_once()
+    assert "\n" not in str(failure.value)
+
+
 # One expression a line, with what its error says. On the row (a 0, j 'x') each raises, in Spark or in the worker.
 NASTY = {
     "timestamp_seconds(CAST(d AS DECIMAL(20, 8)))": "Rounding necessary",
