@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -21,11 +23,13 @@ from headgate.runtime.modes import mode_of
 from headgate.scheduling import Scheduler, Topology, View
 from headgate.scheduling import policy as policy_of
 from headgate.spark.analysis import Analyzer
-from headgate.spark.backlog import Backlog
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.delivery import Delivery
+from headgate.spark.driver import Driver
 from headgate.spark.driver_metrics import DriverMetrics
 from headgate.spark.epochs import Epoch, Epochs
+from headgate.spark.host_client import ensure_host
+from headgate.spark.jobs import SparkJobs
 from headgate.spark.lanes import Lanes
 from headgate.spark.plan import Plan
 from headgate.spark.publisher import Publisher
@@ -109,8 +113,7 @@ class Engine:
         self._tables: dict[str, pa.Table] = {}
         self._epochs: Epochs | None = None
         self._publisher: Publisher | None = None
-        self._lanes: Lanes | None = None
-        self._backlog: Backlog | None = None
+        self._driver: Driver | None = None
         self.resumption: Resumption | None = None
 
     # Declaring --------------------------------------------------------------------------------------------
@@ -125,6 +128,12 @@ class Engine:
             return self._spark
 
     @property
+    def _local(self) -> bool:
+        """Whether Spark runs in this process's JVM, so that hosts are beside this process."""
+        master = (self._master or "local") if self._spark is None else str(self._spark.sparkContext.master)
+        return master.startswith("local")
+
+    @property
     def catalog(self) -> Catalog:
         """Everything declared so far."""
         return self._catalog
@@ -135,7 +144,6 @@ class Engine:
             before = set(self._catalog.queries)
             self._catalog.execute(text, file=file)
             self._add_queries(before)
-        self._apply()
 
     def stream(self, name: str, frame: Any) -> None:
         """Declares any streaming DataFrame as a stream; `frame.withWatermark(…)` gives its event time."""
@@ -151,7 +159,6 @@ class Engine:
             self._catalog.add_stream(Stream(name, Schema.of(*columns), event, delay, "dataframe"))
             self._frames[name] = frame
             self._changed()
-        self._apply()
 
     def query(self, name: str, select: str, *, cls: str | None = None, sink: Sink | Sequence[Sink] = ()) -> Query:
         """Declares a query. Its newest rows can always be read with `results`, whatever its sinks are."""
@@ -160,8 +167,7 @@ class Engine:
             before = set(self._catalog.queries)
             made = self._catalog.query(name, select, cls, sinks)
             self._add_queries(before)
-        self._apply()
-        return made
+            return made
 
     def drop(self, name: str) -> None:
         """Stops a query and drops its state."""
@@ -192,52 +198,47 @@ class Engine:
 
     def start(self) -> None:
         """Starts running, or continues where the checkpoint ended. Returns when the streams are being read."""
-        self._open()
+        driver = self._open()
         if self.resumption is not None and self.resumption.complete:
             self._close()
             raise EngineError(
                 f"checkpoint {self._folder} is complete: every stream in it has ended; give another checkpoint"
             )
-        assert self._lanes is not None
-        assert self._epochs is not None
-        self._lanes.start(once=False)
-        self._backlog = Backlog(self._epochs, self._lanes)
+        try:
+            driver.start(once=False)
+        except BaseException:
+            self._close()
+            raise
 
     def run_once(self) -> None:
         """Reads all rows that are available now, ends the streams, emits every window, and stops."""
-        self._open()
+        driver = self._open()
         try:
             if self.resumption is None or not self.resumption.complete:
-                assert self._lanes is not None
-                assert self._epochs is not None
-                self._lanes.start(once=True)
-                self._lanes.wait()
-                self._raise_failure()
-                self._epochs.run_backlog(finish=True)
+                driver.start(once=True)
+                driver.wait()
         finally:
             self._close()
         self._raise_failure()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Waits until the engine stops without `stop`; True if it has, False after `seconds`."""
-        until = None if seconds is None else time.monotonic() + seconds
-        while until is None or time.monotonic() < until:
-            if self.failure is not None or (self._lanes is not None and not self._lanes.active):
-                self._raise_failure()
-                return True
-            time.sleep(0.05)
-        return False
+        if self._driver is None or not self._stopped(seconds):
+            return False
+        self._raise_failure()
+        return True
 
     def interrupt(self) -> None:
         """Ends `run_once` early, after the running epoch."""
-        epochs = self._epochs
-        if epochs is not None:
-            epochs.close()
-        if self._lanes is not None:
-            self._lanes.stop()
+        driver = self._driver
+        if driver is not None:
+            driver.stop()
 
     def stop(self) -> None:
-        """Finishes the running epoch, publishes its results and leaves a checkpoint to continue from."""
+        """Finishes the running epoch, publishes its results and leaves a checkpoint to continue from.
+
+        Ends within 10 s: an epoch that takes longer is given up, and its rows are read again at the next start.
+        """
         self._close()
         if self._own_session and self._spark is not None:
             # Stopped in the middle of its first job, Spark logs a page of errors.
@@ -250,7 +251,7 @@ class Engine:
         """Why the engine stopped without `stop`, or None."""
         if self._publisher is not None and self._publisher.failure is not None:
             return self._publisher.failure
-        return self._lanes.failure if self._lanes is not None else None
+        return self._driver.failure if self._driver is not None else None
 
     @property
     def dead_letters(self) -> str:
@@ -286,24 +287,29 @@ class Engine:
 
     # Inside -----------------------------------------------------------------------------------------------
 
-    def _open(self) -> None:
+    def _open(self) -> Driver:
         with self._lock:
             if self._epochs is not None:
                 raise EngineError("the engine is already running")
             if not self._catalog.queries:
                 raise EngineError("there is nothing to run: declare a query first")
             try:
-                self._open_parts()
+                return self._open_parts()
             except BaseException:
                 self._close()
                 raise
 
-    def _open_parts(self) -> None:
+    def _open_parts(self) -> Driver:
         """Makes the parts of a running engine; `_close` undoes it, also halfway."""
         # Before Spark starts, which takes seconds.
         checkpoint = Checkpoint(self._folder)
         checkpoint.probe()
         run = checkpoint.identity()
+        token = secrets.token_hex(16)
+        owner = os.getpid() if self._local else 0
+        if self._local:
+            # The host loads its modules while Spark starts.
+            starting = ThreadPoolExecutor(1).submit(ensure_host, run, 0, token, owner)
         spark = self.spark
         spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
         self._tables = {name: _loaded(spark, table) for name, table in dict(self._catalog.tables).items()}
@@ -314,15 +320,24 @@ class Engine:
             lambda epoch: self._metrics.published(epoch),
             kept=not self._temporary,
         )
-        self._epochs = Epochs(spark, checkpoint, run, self._planned, self._committed, self._budget, warm_up(spark))
-        self.resumption = Resumption.of(checkpoint, self._epochs.commit, self.queries)
-        self._lanes = Lanes(SparkStreams(spark), checkpoint, self._frames, self._epochs.run_batch, self._every)
+        jobs = SparkJobs(spark, f"headgate-{run}")
+        host = starting.result() if self._local else None
+        epochs = self._epochs = Epochs(jobs, checkpoint, run, token, self._committed, self._budget, owner, host)
+        self.resumption = Resumption.of(checkpoint, epochs.commit, self.queries)
+
+        def lanes(driver: Driver) -> Lanes:
+            sources = SparkStreams(spark)
+            return Lanes(sources, checkpoint, self._frames, driver.deliver, driver.ended, driver.refuse, self._every)
+
+        driver = self._driver = Driver(epochs, lanes, self._folder)
         for query in self.queries.values():
             self._open_sinks(query)
         self._publisher.republish()
-        failed = self._epochs.failed(self.queries.values())
+        failed = epochs.failed(self.queries.values())
         self._metrics = DriverMetrics({name: str(f) for name, f in failed.items()}, time.monotonic())
+        self._plan = None
         self._changed()
+        return driver
 
     def _open_sinks(self, query: Query) -> None:
         assert self._publisher is not None
@@ -353,57 +368,56 @@ class Engine:
 
     def _changed(self) -> None:
         """A declaration or the policy changed: the next epoch uses the new plan."""
-        if self._epochs is None or self._lanes is None or self._publisher is None:
+        if self._driver is None or self._epochs is None:
             return
         queries = self.queries
         before = {query.name for query in self._plan.queries} if self._plan is not None else set()
         for name, query in queries.items():
             if self._plan is not None and name not in before:
                 self._open_sinks(query)
-        packings = self._lanes.plan(dict(self._catalog.streams), list(queries.values()))
-        self._plan = Plan(
-            tuple(queries.values()),
-            self._policy,
-            mode=self._mode,
-            threads=self._threads,
-            tables=self._tables,
-            packings=packings,
-            limits=self._limits,
-            delivery=Delivery(_SINKS, os.getcwd(), self._kept, self.dead_letters),
-        )
+        streams = dict(self._catalog.streams)
 
-    def _apply(self) -> None:
-        """Lets the lanes read new streams; called without the lock, since a lane's epoch may need it."""
-        if self._lanes is not None:
-            self._lanes.apply()
+        def plan(lanes: Lanes) -> Plan:
+            return Plan(
+                tuple(queries.values()),
+                self._policy,
+                mode=self._mode,
+                threads=self._threads,
+                tables=self._tables,
+                packings=lanes.plan(streams, list(queries.values())),
+                limits=self._limits,
+                delivery=Delivery(_SINKS, os.getcwd(), self._kept, self.dead_letters),
+            )
 
-    def _planned(self) -> Plan:
-        with self._lock:
-            assert self._plan is not None
-            return self._plan
+        self._plan = self._driver.replan(plan)
 
     def _committed(self, epoch: Epoch) -> None:
         self._metrics.committed(epoch)
         assert self._publisher is not None
         self._publisher.put(epoch.commit, epoch.inline)
-        if epoch.waiting and self._backlog is not None:
-            self._backlog.wake()
 
     def _close(self) -> None:
-        if self._backlog is not None:
-            self._backlog.stop()
-        if self._epochs is not None:
-            self._epochs.close()
-        if self._lanes is not None:
-            self._lanes.stop()
-        if self._backlog is not None:
-            self._backlog.join()
-            self._backlog = None
+        if self._driver is not None:
+            self._driver.stop()
         if self._publisher is not None:
             self._publisher.close()
-        self._epochs = None
+        epochs, self._epochs = self._epochs, None
+        if epochs is not None:
+            epochs.end_host()
         if self._temporary:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _stopped(self, seconds: float | None) -> bool:
+        """Waits until the driver's loop has ended or a sink has failed."""
+        assert self._driver is not None
+        until = None if seconds is None else time.monotonic() + seconds
+        while self.failure is None:
+            left = 1.0 if until is None else min(1.0, until - time.monotonic())
+            if self._driver.wait(max(0.0, left)):
+                return True
+            if until is not None and time.monotonic() >= until:
+                return False
+        return True
 
     def _raise_failure(self) -> None:
         if self.failure is not None:

@@ -1,46 +1,59 @@
-"""Stands in for Spark in tests of the protocol alone: runs the function of `mapInArrow` in this process."""
+"""Stands in for Spark in tests of the protocol alone: a host in this process answers the jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import pyarrow as pa
 
-from headgate.spark import worker
+from headgate.spark.host import Host
+from headgate.spark.lane import Lane, LaneBatch
+from headgate.spark.messages import EpochAnswer, EpochRequest, HostAddress
 from headgate.spark.packing import TAG, Packing
-from headgate.spark.task import ANSWER_DDL
+
+ADDRESS = HostAddress("here", "none", 0)
 
 
 class Frame:
     """A micro-batch of packed rows."""
 
     def __init__(self, batches: Sequence[pa.RecordBatch]) -> None:
-        self._batches = list(batches)
-        self._function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None
-
-    def coalesce(self, partitions: int) -> Frame:
-        assert partitions == 1
-        return self
-
-    def mapInArrow(self, function: Any, schema: str) -> Frame:  # noqa: N802
-        assert schema == ANSWER_DDL
-        self._function = function
-        return self
-
-    def collect(self) -> list[tuple[str, str, bytes]]:
-        assert self._function is not None
-        found = []
-        for batch in self._function(iter(self._batches)):
-            found += [(row["kind"], row["name"], row["data"]) for row in batch.to_pylist()]
-        return found
+        self.batches = list(batches)
 
 
-class Spark:
-    """The part of a session that epochs use."""
+class InlineJobs:
+    """The `Jobs` of epochs, done by a host in this process."""
 
-    def range(self, count: int) -> Frame:
-        return Frame([pa.record_batch({"id": list(range(count))})])
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._tasks = 0
+
+    def answers(self, packed: Frame) -> Frame:
+        return packed
+
+    def collect(self, answers: Frame, request: EpochRequest) -> EpochAnswer:
+        found: list[EpochAnswer] = []
+        self._tasks += 1
+        self._host.epoch(request, str(self._tasks), lambda: iter(answers.batches), found.append)
+        # What crosses the wire is what `pack` keeps.
+        return EpochAnswer.unpack(found[0].pack())
+
+    def ask(self, request: EpochRequest) -> EpochAnswer:
+        return self.collect(Frame([]), request)
+
+    def cancel(self) -> None:
+        raise AssertionError("nothing runs in the background here")
+
+
+def lane_batch(name: str, key: str, number: int, batches: Sequence[pa.RecordBatch]) -> LaneBatch:
+    """A micro-batch of a lane that is not running."""
+
+    def unused(*_: Any) -> None:
+        raise AssertionError("this lane is never started")
+
+    lane = Lane(name, key, None, False, "unused", cast(Any, unused), cast(Any, unused))
+    return LaneBatch(lane, number, Frame(batches))
 
 
 def packed(packing: Packing, stream: str, rows: pa.Table) -> pa.RecordBatch:
@@ -50,8 +63,3 @@ def packed(packing: Packing, stream: str, rows: pa.Table) -> pa.RecordBatch:
         name = text.removeprefix("CAST(").split(" AS ")[0].strip("`")
         columns[slot.name] = pa.nulls(rows.num_rows, slot.type) if name == "NULL" else rows.column(name)
     return pa.table(columns).combine_chunks().to_batches()[0]
-
-
-def forget_networks() -> None:
-    """Drops all networks, as killing the worker does."""
-    worker._live.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,11 @@ import pytest
 from pyarrow import fs
 
 from headgate.connectors.registry import RegisteredSinks, dead_letters, open_sink
-from headgate.spark import worker
+from headgate.spark import resident
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.delivery import Delivery
 from headgate.spark.epochs import Epoch, Epochs
+from headgate.spark.host import Host
 from headgate.spark.lanes import _columns
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
@@ -24,7 +24,7 @@ from headgate.spark.required_columns import required_columns
 from headgate.spark.written_files import WrittenFiles
 from headgate.sql import Catalog
 from tests.spark.crashing_files import Crash, CrashingFiles
-from tests.spark.inline import Frame, Spark, forget_networks, packed
+from tests.spark.inline import ADDRESS, InlineJobs, lane_batch, packed
 
 SCRIPT = """
 CREATE STREAM s (ts TIMESTAMP, k STRING, v INT, WATERMARK FOR ts AS ts - INTERVAL 2 SECONDS)
@@ -50,7 +50,7 @@ def _batch(number: int) -> pa.Table:
 
 
 @pytest.fixture
-def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[CrashingFiles]]:
+def files(monkeypatch: pytest.MonkeyPatch) -> list[CrashingFiles]:
     """The file system in use is the last in the list; driver and worker see the same faults."""
     handlers: list[CrashingFiles] = [CrashingFiles(None, "")]
     made = Checkpoint
@@ -58,12 +58,11 @@ def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[CrashingFiles]]:
     def faulty(uri: str) -> Checkpoint:
         return made(uri, fs.PyFileSystem(handlers[-1]))
 
-    monkeypatch.setattr(worker, "Checkpoint", faulty)
-    yield handlers
-    forget_networks()
+    monkeypatch.setattr(resident, "Checkpoint", faulty)
+    return handlers
 
 
-def _run(root: Path, handler: CrashingFiles, done: int) -> int:
+def _run(root: Path, handler: CrashingFiles, done: int, host: Host) -> int:
     """One run of a driver, from the checkpoint on; returns the number of micro-batches that Spark counts as done."""
     catalog = Catalog()
     catalog.execute(SCRIPT.format(out=root / "out"))
@@ -74,11 +73,12 @@ def _run(root: Path, handler: CrashingFiles, done: int) -> int:
     delivery = Delivery(f"{RegisteredSinks.__module__}:{RegisteredSinks.__name__}", str(root), 10, str(root / "dead"))
     plan = Plan(queries, "cqc", packings={"main@1": packing}, delivery=delivery)
     epochs: list[Epoch] = []
-    driver = Epochs(Spark(), checkpoint, checkpoint.identity(), lambda: plan, epochs.append, None)
     run = checkpoint.identity()
+    driver = Epochs(InlineJobs(host), checkpoint, run, "token", epochs.append, None)
+    driver.plan = plan
     publisher = Publisher(
         checkpoint,
-        lambda q, sink: open_sink(Spark(), q, sink, run),
+        lambda q, sink: open_sink(None, q, sink, run),
         dead_letters(str(root / "dead"), run),
         lambda _: None,
         threaded=False,
@@ -88,8 +88,8 @@ def _run(root: Path, handler: CrashingFiles, done: int) -> int:
         publisher.open(query)
     publisher.republish()
     while done < BATCHES:
-        frame = Frame([packed(packing, "s", _batch(done).slice(0, 30)), packed(packing, "s", _batch(done).slice(30))])
-        driver.run_batch("main", "main@1", done, frame)
+        parts = [packed(packing, "s", _batch(done).slice(0, 30)), packed(packing, "s", _batch(done).slice(30))]
+        driver.run_batch(lane_batch("main", "main@1", done, parts))
         # From here on Spark may or may not have recorded the batch as done when a crash happens.
         while epochs:
             epoch = epochs.pop(0)
@@ -140,31 +140,30 @@ def _check(root: Path) -> None:
 
 
 def test_without_a_crash(tmp_path: Path, files: list[CrashingFiles]) -> None:
-    _run(tmp_path, files[-1], 0)
+    _run(tmp_path, files[-1], 0, Host(ADDRESS))
     _check(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("how", "worker_survives"), [("before", False), ("torn", False), ("after", False), ("after", True)]
+    ("how", "host_survives"), [("before", False), ("torn", False), ("after", False), ("after", True)]
 )
 def test_a_crash_at_every_file_operation(
-    tmp_path: Path, files: list[CrashingFiles], how: str, worker_survives: bool
+    tmp_path: Path, files: list[CrashingFiles], how: str, host_survives: bool
 ) -> None:
     counting = files[-1]
-    _run(tmp_path / "count", counting, 0)
-    forget_networks()
+    _run(tmp_path / "count", counting, 0, Host(ADDRESS))
     assert counting.count > 30
     for at in range(1, counting.count + 1):
         root = tmp_path / str(at)
         files.append(CrashingFiles(at, how))
+        host = Host(ADDRESS)
         with pytest.raises(Crash):
-            _run(root, files[-1], 0)
-        if not worker_survives:
-            forget_networks()
+            _run(root, files[-1], 0, host)
+        if not host_survives:
+            host = Host(ADDRESS)
         newest = Checkpoint(str(root / "ck")).newest()
         # Spark's log of batches may be one behind ours, never ahead: Spark then delivers the last batch again.
         done = 0 if newest is None else max(newest.lanes.get("main", -1), 0)
         files.append(CrashingFiles(None, ""))
-        _run(root, files[-1], done)
+        _run(root, files[-1], done, host)
         _check(root)
-        forget_networks()

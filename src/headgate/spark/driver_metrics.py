@@ -20,6 +20,7 @@ class DriverMetrics:
         self._lock = threading.Lock()
         self._started = started
         self._epochs = 0
+        self._restores = 0
         self._rows: dict[str, int] = {}
         self._failed = dict(failed or {})
         self._dead: dict[str, int] = {}
@@ -32,6 +33,7 @@ class DriverMetrics:
     def committed(self, epoch: Epoch) -> None:
         """Counts an epoch after its commit."""
         with self._lock:
+            self._restores += epoch.restored and self._epochs > 0
             self._epochs += 1
             self._failed.update(epoch.failed)
             self._seconds = epoch.seconds
@@ -85,6 +87,7 @@ class DriverMetrics:
                 "queries": by_query,
                 "classes": by_class,
                 "epochs": self._epochs,
+                "restores": self._restores,
                 "epochs_per_second": self._epochs / elapsed if elapsed else 0.0,
                 "epoch_seconds": dict(self._seconds),
                 "dead_letters": dict(self._dead),

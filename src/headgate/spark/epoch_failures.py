@@ -11,6 +11,10 @@ _RETRIES = 5
 _RETRY_WINDOW = 60.0
 """Seconds without a failure after which the count of retries starts again."""
 
+_LOST = ("HostLost", "Python worker exited unexpectedly", "ExecutorLost", "Connection reset", "Broken pipe")
+_LATE = ("EOFException", "CANNOT_OPEN_SOCKET", "Accept timed out")
+"""Signs of a host, a worker or an executor that was lost, or of a worker that started too late on a busy machine."""
+
 _UNWRITABLE = ("No space left on device", "Read-only file system", "Disk quota exceeded")
 
 
@@ -26,24 +30,21 @@ class EpochFailures:
         self._retries = 0
         self._last = time.monotonic()
 
+    @staticmethod
+    def transient(error: Exception) -> bool:
+        """Whether the same epoch may succeed when it is repeated: a host, a worker or an executor was lost."""
+        text = str(error)
+        return any(sign in text for sign in (*_LOST, *_LATE)) and "CheckpointError" not in text
+
     def final(self, error: Exception) -> Exception | None:
         """None if the epoch may be repeated; else the error that ends the run, in one line."""
         now = time.monotonic()
         if now - self._last > _RETRY_WINDOW:
             self._retries = 0
         self._retries, self._last = self._retries + 1, now
-        if self._retries <= _RETRIES and _transient(error):
+        if self._retries <= _RETRIES and self.transient(error):
             return None
         return _cause(error, self._checkpoint)
-
-
-def _transient(error: Exception) -> bool:
-    """Whether the same epoch may succeed when it is repeated: a worker or an executor was lost."""
-    text = str(error)
-    lost = ("Python worker exited unexpectedly", "ExecutorLost", "Connection reset", "Broken pipe", "EOFException")
-    # On a busy machine a Python worker may start too late to connect.
-    late = ("CANNOT_OPEN_SOCKET", "Accept timed out")
-    return any(sign in text for sign in (*lost, *late)) and "CheckpointError" not in text
 
 
 def _cause(error: Exception, checkpoint: str) -> Exception:

@@ -1,9 +1,7 @@
-"""Runs epochs one after the other: one Spark job and one atomic commit each."""
+"""Runs epochs one after the other: one request to the host, one answer and one atomic commit each."""
 
 from __future__ import annotations
 
-import json
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -17,12 +15,14 @@ from headgate.runtime.limits import Failure
 from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
 from headgate.spark.epoch_failures import EpochFailures
 from headgate.spark.expression_failures import CatalystColumns
-from headgate.spark.messages import ExpressionFailure, Place, WrittenFile
+from headgate.spark.host_client import close_host
+from headgate.spark.jobs import Jobs
+from headgate.spark.lane import LaneBatch
+from headgate.spark.messages import EpochAnswer, EpochRequest, ExpressionFailure, HostAddress
+from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
 from headgate.spark.prefilter import Prefilter
-from headgate.spark.spark_errors import expecting_errors, may_be_catalyst
-from headgate.spark.task import ANSWER_DDL, Task
-from headgate.spark.worker import work
+from headgate.spark.spark_errors import may_be_catalyst
 
 _METRICS_EVERY = 0.5
 _CLEAN_EVERY = 20
@@ -30,6 +30,10 @@ _CLEAN_EVERY = 20
 
 class EpochsClosed(RuntimeError):
     """No more epochs are run."""
+
+
+class CatalystError(RuntimeError):
+    """Spark itself failed on a micro-batch, perhaps on the expression of a query: a careful lane finds out."""
 
 
 @dataclass(frozen=True)
@@ -48,191 +52,117 @@ class Epoch:
     malformed: Mapping[str, int] = field(default_factory=dict)
     inline: Mapping[str, bytes] = field(default_factory=dict)
     """These and the commit's parts: see `headgate.spark.delivery.Delivered`."""
+    restored: bool = False
 
 
 class Epochs:
-    """Runs epochs for an engine. Its methods may be called from any thread; epochs never overlap.
+    """Runs epochs for an engine. Used by one thread, except for `close`.
 
-    The first waits for the thread `warm` to end. `listen` is called with every epoch after its commit, in order, on
-    the thread that ran it.
+    - `run`: the identity of the checkpoint; `token`: the secret that hosts ask for
+    - `listen` is called with every epoch after its commit, in order
+    - `budget`: seconds that an epoch may wait for the network
+    - `owner`: the process that hosts end with; 0: the executor that starts them
+
+    `commit` is the last commit, `waiting` the number of rows that waited in queues after it, `host` the address of the
+    host that answered last. `preparation_changed`: the lanes should be prepared anew (see `prepare`).
     """
 
     def __init__(
         self,
-        spark: Any,
+        jobs: Jobs,
         checkpoint: Checkpoint,
         run: str,
-        plan: Callable[[], Plan],
+        token: str,
         listen: Callable[[Epoch], None],
         budget: float | None,
-        warm: threading.Thread | None = None,
+        owner: int = 0,
+        host: HostAddress | None = None,
     ) -> None:
-        self._spark = spark
+        self.commit = checkpoint.newest() or Commit(-1)
+        self.waiting = 0
+        self.host = host
+        self.preparation_changed = False
+        self._jobs = jobs
         self._checkpoint = checkpoint
         self._run = run
-        self._plan = plan
+        self._token = token
         self._listen = listen
         self._budget = budget
-        self._lock = threading.Lock()
-        self._free = threading.Condition(self._lock)
-        # Lanes that have rows take precedence over epochs without new rows.
-        self._lanes_ready = 0
-        self._ready_lock = threading.Lock()
-        self._saved: tuple[Plan, str] | None = None
+        self._owner = owner
+        self._generation = checkpoint.next_generation()
+        self._requests = 0
+        self._plan: Plan | None = None
+        self._plan_name = ""
         self._reported = self._done = 0.0
         self._since_clean = 0
         self._closed = False
-        self._warm = warm
         self._failures = EpochFailures(checkpoint.uri)
         self._catalyst = CatalystColumns()
         self._prefilter = Prefilter()
         self._left: tuple[Plan, object, tuple[Query, ...]] | None = None
-        newest = checkpoint.newest()
-        self.commit = newest or Commit(-1)
-        self.waiting = 0
 
-    def run_batch(self, lane: str, packing: str, batch: int, frame: Any) -> None:
-        """An epoch for a lane's micro-batch, unless it has been committed already."""
-        arrived = time.time()
-        with self._ready_lock:
-            self._lanes_ready += 1
-        with self._lock:
-            with self._ready_lock:
-                self._lanes_ready -= 1
-            self._free.notify_all()
-            done = self.commit.lanes.get(lane, -1)
-            if done >= batch:
-                return
-            if batch > done + 1:
-                raise CheckpointError(
-                    f"checkpoint {self._checkpoint.uri}: the rows of batch {done + 1} of lane {lane} are in no commit,"
-                    f" and Spark goes on with batch {batch}; restore the newest file of commits/ from a copy, or give a"
-                    " new checkpoint folder to start over from the sources"
-                )
-            self._run_epoch(frame, (lane, packing, batch), arrived, False)
+    @property
+    def plan(self) -> Plan:
+        """The plan of the next epoch."""
+        assert self._plan is not None
+        return self._plan
+
+    @plan.setter
+    def plan(self, plan: Plan) -> None:
+        self._plan = plan
+        self._plan_name = plan.save(self._checkpoint)
+
+    def prepare(self, packed: Any, packing: Packing, plan: Plan) -> Any:
+        """The streaming frame of a lane that is not careful: from packed rows to answers."""
+        queries = self._running(plan, ())
+        rows = self._prefilter.filter(packed, packing, queries)
+        return self._jobs.answers(self._catalyst.complete(rows, packing, queries))
+
+    def conditions(self, packed: Any, packing: Packing, plan: Plan) -> object:
+        """What `prepare` adds to the packed rows; a lane is restarted if it changes."""
+        queries = self._running(plan, ())
+        return (
+            self._prefilter.condition(packed, packing, queries),
+            self._catalyst.columns(packed, packing, queries),
+        )
+
+    def run_batch(self, batch: LaneBatch) -> None:
+        """An epoch for a lane's micro-batch, unless it has been committed already.
+
+        CatalystError if Spark fails on it and the lane is not careful.
+        """
+        lane = batch.lane
+        done = self.commit.lanes.get(lane.name, -1)
+        if done >= batch.batch:
+            return
+        if batch.batch > done + 1:
+            raise CheckpointError(
+                f"checkpoint {self._checkpoint.uri}: the rows of batch {done + 1} of lane {lane.name} are in no commit,"
+                f" and Spark goes on with batch {batch.batch}; restore the newest file of commits/ from a copy, or give"
+                " a new checkpoint folder to start over from the sources"
+            )
+        self._repeat(lambda: self._batch_epoch(batch))
+
+    def run_backlog(self, *, finish: bool = False) -> None:
+        """An epoch without new rows: fetches results of the backlog; with `finish`, every stream ends first."""
+        self._repeat(lambda: self._backlog_epoch(finish))
+
+    @property
+    def backlog_due(self) -> bool:
+        """Whether an epoch without new rows is useful: rows are waiting, or the last epochs reported no metrics."""
+        return bool(self.waiting) or self._done > self._reported
 
     def close(self) -> None:
-        """Waits for the running epoch; later ones are refused, and Spark delivers their rows again after a restart."""
-        with self._lock:
-            self._closed = True
+        """Cancels the running epoch and refuses further ones; may be called from any thread. Spark delivers their rows
+        again after a restart."""
+        self._closed = True
+        self._jobs.cancel()
 
-    def run_backlog(self, *, finish: bool = False) -> bool:
-        """An epoch without new rows: processes the backlog; with `finish`, every stream ends first.
-
-        An epoch that fails because a worker or an executor was lost is repeated; a lane repeats its own by a restart.
-        It also runs if the last epochs reported no metrics and no rows have arrived since. False if there was nothing
-        to do.
-        """
-        with self._lock:
-            while self._lanes_ready:
-                self._free.wait()
-            if not finish and not self.waiting and not self._metrics_due():
-                return False
-            while True:
-                try:
-                    self._run_epoch(None, None, time.time(), finish)
-                    return True
-                except EpochsClosed:
-                    raise
-                except Exception as error:
-                    final = self._failures.final(error)
-                    if final is not None:
-                        raise final from error
-
-    def _run_epoch(self, frame: Any, of: tuple[str, str, int] | None, arrived: float, finish: bool) -> None:
-        if self._closed:
-            raise EpochsClosed("the engine is stopping; this batch is read again at the next start")
-        plan, name = self._planned()
-        number = self.commit.epoch + 1
-        packing = None if of is None else of[1]
-        detailed = finish or time.monotonic() - self._reported >= _METRICS_EVERY
-        task = Task(
-            run=self._run,
-            checkpoint=self._checkpoint.uri,
-            epoch=number,
-            attempt=uuid.uuid4().hex[:8],
-            after=self.commit.epoch,
-            plan=name,
-            packing=packing,
-            arrived=arrived,
-            budget=None if finish else self._budget,
-            finish=finish,
-            detailed=detailed,
-        )
-        if self._warm is not None:
-            self._warm.join()
-            self._warm = None
-        began = time.perf_counter()
-        answer = _job(self._spark.range(1), task) if packing is None else self._over(frame, packing, plan, task)
-        job = time.perf_counter() - began
-        state: dict[str, Any] = {}
-        report: dict[str, Any] = {}
-        metrics: dict[str, Any] | None = None
-        inline: dict[str, bytes] = {}
-        for kind, about, data in answer:
-            if kind == "result":
-                inline[about] = bytes(data)
-            elif kind == "state":
-                state = json.loads(data)
-            elif kind == "report":
-                report = json.loads(data)
-            elif kind == "metrics":
-                metrics = json.loads(data)
-        lanes = dict(self.commit.lanes)
-        if of is not None:
-            lanes[of[0]] = of[2]
-        commit = Commit(
-            number,
-            lanes,
-            snapshots=(Place(**state["snapshot"]),),
-            files=tuple(state["files"]),
-            results=_places(state["results"]),
-            newest=_places(state["newest"]),
-            unwritten=_places(state["unwritten"]),
-            written=tuple(WrittenFile(**each) for each in state["written"]),
-            failures=tuple(state["failures"]),
-            plan=name,
-            complete=finish,
-        )
-        self._checkpoint.commit(commit)
-        self.commit = commit
-        self._prefilter.report(report["selected"])
-        self.waiting = report["waiting"]
-        self._done = time.monotonic()
-        if detailed:
-            self._reported = self._done
-        seconds = {"job": job, "commit": time.perf_counter() - began - job, **report["seconds"]}
-        arrivals = {query: Arrival(int(a[0]), a[1], a[2]) for query, a in state["arrivals"].items()}
-        counted = (state["rows"], state["malformed"], inline)
-        self._listen(Epoch(number, commit, self.waiting, report["failed"], seconds, metrics, arrivals, *counted))
-        self._since_clean += 1
-        if self._since_clean >= _CLEAN_EVERY:
-            self._since_clean = 0
-            self._checkpoint.clean()
-
-    def _metrics_due(self) -> bool:
-        return self._done > self._reported and time.monotonic() - self._done >= _METRICS_EVERY
-
-    def _over(self, frame: Any, packing: str, plan: Plan, task: Task) -> list[Any]:
-        """The job over a micro-batch. If Catalyst raises, the queries that use the expression fail, and the job is
-        repeated for all others. Each repetition knows another raising expression, so the loop ends."""
-        layout = plan.packings[packing]
-        while True:
-            queries = self._running(plan, task.expression_failures)
-            rows = self._prefilter.filter(frame, layout, queries)
-            try:
-                return _job(self._catalyst.complete(rows, layout, queries), task)
-            except Exception as error:
-                if not may_be_catalyst(error):
-                    raise
-                if self._prefilter.raised(frame, layout):
-                    continue
-                found = self._catalyst.find_failures(frame, layout, queries)
-                if found is None:
-                    raise
-                task = replace(
-                    task, attempt=uuid.uuid4().hex[:8], expression_failures=(*task.expression_failures, *found)
-                )
+    def end_host(self) -> None:
+        """Ends the host, whatever it does; no epoch follows."""
+        if self.host is not None:
+            close_host(self.host, self._token)
+            self.host = None
 
     def failed(self, queries: Iterable[Query]) -> dict[str, Failure]:
         """The queries that have failed up to the last commit; a query whose plan has changed since has not."""
@@ -243,6 +173,129 @@ class Epochs:
             if failure.query in known and key_of(known[failure.query].plan) == failure.plan:
                 found[failure.query] = failure
         return found
+
+    def _repeat(self, attempt: Callable[[], None]) -> None:
+        """Repeats an epoch that failed because a host, a worker or an executor was lost."""
+        while True:
+            if self._closed:
+                raise EpochsClosed("the engine is stopping; this batch is read again at the next start")
+            try:
+                return attempt()
+            except (EpochsClosed, CatalystError):
+                raise
+            except Exception as error:
+                if self._closed:
+                    raise EpochsClosed("the engine was stopped while an epoch ran") from error
+                final = self._failures.final(error)
+                if final is not None:
+                    raise final from error
+
+    def _backlog_epoch(self, finish: bool) -> None:
+        request = self._request(None, time.time(), finish)
+        began = time.perf_counter()
+        self._commit(self._jobs.ask(request), request, None, began)
+
+    def _batch_epoch(self, batch: LaneBatch) -> None:
+        request = self._request(batch.lane.key, batch.arrived, False)
+        began = time.perf_counter()
+        if batch.lane.careful:
+            answer = self._careful(batch, request)
+        else:
+            try:
+                answer = self._jobs.collect(batch.frame, request)
+            except Exception as error:
+                if may_be_catalyst(error) and not self._failures.transient(error):
+                    raise CatalystError(str(error)) from error
+                raise
+        self._commit(answer, request, batch, began)
+
+    def _careful(self, batch: LaneBatch, request: EpochRequest) -> EpochAnswer:
+        """The job over packed rows. If Catalyst raises, the queries that use the expression fail, and the job is
+        repeated for all others. Each repetition knows another raising expression, so the loop ends."""
+        packing = self.plan.packings[batch.lane.key]
+        while True:
+            queries = self._running(self.plan, request.expression_failures)
+            rows = self._prefilter.filter(batch.frame, packing, queries)
+            try:
+                return self._jobs.collect(self._jobs.answers(self._catalyst.complete(rows, packing, queries)), request)
+            except Exception as error:
+                if not may_be_catalyst(error) or self._failures.transient(error):
+                    raise
+                if self._prefilter.raised(batch.frame, packing):
+                    continue
+                found = self._catalyst.find_failures(batch.frame, packing, queries)
+                if found is None:
+                    raise
+                request = replace(
+                    self._request(batch.lane.key, batch.arrived, False),
+                    expression_failures=(*request.expression_failures, *found),
+                )
+
+    def _request(self, packing: str | None, arrived: float, finish: bool) -> EpochRequest:
+        self._requests += 1
+        return EpochRequest(
+            run=self._run,
+            token=self._token,
+            fence=(self._generation, self._requests),
+            checkpoint=self._checkpoint.uri,
+            epoch=self.commit.epoch + 1,
+            after=self.commit.epoch,
+            attempt=uuid.uuid4().hex[:8],
+            plan=self._plan_name,
+            packing=packing,
+            arrived=arrived,
+            budget=None if finish else self._budget,
+            finish=finish,
+            detailed=finish or time.monotonic() - self._reported >= _METRICS_EVERY,
+            host=self.host,
+            owner=self._owner,
+        )
+
+    def _commit(self, answer: EpochAnswer, request: EpochRequest, batch: LaneBatch | None, began: float) -> None:
+        answered = time.perf_counter()
+        self.host = answer.host
+        lanes = dict(self.commit.lanes)
+        if batch is not None:
+            lanes[batch.lane.name] = batch.batch
+        commit = Commit(
+            answer.epoch,
+            lanes,
+            snapshots=(answer.snapshot,),
+            files=answer.files,
+            results=answer.results,
+            newest=answer.newest,
+            unwritten=answer.unwritten,
+            written=answer.written,
+            failures=answer.failures,
+            plan=self._plan_name,
+            complete=request.finish,
+        )
+        self._checkpoint.commit(commit)
+        self.commit = commit
+        self.waiting = answer.waiting
+        self.preparation_changed |= self._prefilter.report(answer.selected)
+        self._done = time.monotonic()
+        if request.detailed:
+            self._reported = self._done
+        self._listen(
+            Epoch(
+                commit.epoch,
+                commit,
+                self.waiting,
+                dict(answer.failed),
+                {"job": answered - began, "commit": time.perf_counter() - answered, **answer.seconds},
+                None if answer.metrics is None else dict(answer.metrics),
+                {query: Arrival(int(a[0]), a[1], a[2]) for query, a in answer.arrivals.items()},
+                answer.rows,
+                answer.malformed,
+                answer.inline,
+                answer.restored,
+            )
+        )
+        self._since_clean += 1
+        if self._since_clean >= _CLEAN_EVERY:
+            self._since_clean = 0
+            self._checkpoint.clean()
 
     def _running(self, plan: Plan, expression_failures: tuple[ExpressionFailure, ...]) -> tuple[Query, ...]:
         """The queries that have not failed; the same tuple as long as these do not change."""
@@ -255,20 +308,3 @@ class Epochs:
             left = [q for q in plan.queries if q.name not in gone and q.name not in failed]
             self._left = (plan, key, tuple(left))
         return self._left[2]
-
-    def _planned(self) -> tuple[Plan, str]:
-        """The plan of the next epoch, saved where the workers find it."""
-        plan = self._plan()
-        if self._saved is None or self._saved[0] is not plan:
-            self._saved = (plan, plan.save(self._checkpoint))
-        return self._saved
-
-
-def _places(found: list[Any]) -> tuple[tuple[str, Place], ...]:
-    return tuple((query, Place(**place)) for query, place in found)
-
-
-def _job(frame: Any, task: Task) -> list[Any]:
-    with expecting_errors():
-        rows: list[Any] = frame.coalesce(1).mapInArrow(work(task), ANSWER_DDL).collect()
-    return rows

@@ -38,12 +38,17 @@ class CatalystColumns:
 
     def complete(self, frame: Any, packing: Packing, queries: tuple[Query, ...]) -> Any:
         """The frame with all columns that these queries use; reads no rows. May raise what Spark's analyzer raises."""
+        columns = self.columns(frame, packing, queries)
+        with expecting_errors():
+            return frame if columns is None else frame.selectExpr(*columns)
+
+    def columns(self, frame: Any, packing: Packing, queries: tuple[Query, ...]) -> list[str] | None:
+        """The columns of the completed frame as Spark SQL; None if there is nothing to add."""
         known = self._known
         if known is None or known[0] is not packing or known[1] is not queries:
             conditions = self._conditions(frame, packing, _by_key(packing, queries))
             known = self._known = (packing, queries, packing.complete(conditions))
-        with expecting_errors():
-            return frame if known[2] is None else frame.selectExpr(*known[2])
+        return known[2]
 
     def find_failures(self, frame: Any, packing: Packing, queries: tuple[Query, ...]) -> list[ExpressionFailure] | None:
         """After a job over the completed micro-batch has failed: the queries that fail. An empty list means that

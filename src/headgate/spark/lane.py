@@ -2,82 +2,110 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.spark.gate import Gate
-from headgate.spark.packing import Packing
+
+
+class LaneClosed(RuntimeError):
+    """The lane is being stopped; Spark delivers the batch again after its next start."""
+
+
+@dataclass(frozen=True)
+class LaneBatch:
+    """A micro-batch of a lane. Spark counts it as done when `done` has a result, and stops the lane if it has an error.
+
+    `frame` holds the packed rows if the lane is careful; else the answers of the hosts, which collecting it asks for.
+    """
+
+    lane: Lane
+    batch: int
+    frame: Any
+    arrived: float = field(default_factory=time.time)
+    done: Future[None] = field(default_factory=Future)
 
 
 class Lane:
-    """Reads the union of `frames`, laid into the slots of `packing`, and passes every micro-batch to `deliver`.
+    """A started lane, or one that can be started once.
 
-    `deliver(lane, batch_id, frame)` runs on a thread of Spark's; when it returns, Spark counts the batch as done,
-    and when it raises, the lane stops and `failure` says why. `folders`: the local folders from which all its rows
-    come; None if some come from elsewhere.
+    - `key`: names the packing of its rows
+    - `frame`: the streaming DataFrame that it runs; `careful`: see `LaneBatch`
+    - `deliver` is called with every micro-batch on a thread of Spark's, `ended` on a thread of its own with the error
+      that ended the lane, or None
+    - `folders`: the local folders from which all its rows come; None if some come from elsewhere
     """
 
     def __init__(
         self,
         name: str,
-        frames: Sequence[Any],
-        packing: Packing,
-        deliver: Callable[[Lane, int, Any], None],
+        key: str,
+        frame: Any,
+        careful: bool,
         checkpoint: str,
+        deliver: Callable[[LaneBatch], None],
+        ended: Callable[[Lane, Exception | None], None],
         folders: Sequence[str] | None = None,
     ) -> None:
         self.name = name
-        self.packing = packing
-        self._frames = list(frames)
-        self._deliver = deliver
+        self.key = key
+        self.careful = careful
+        self._frame = frame
         self._checkpoint = checkpoint
+        self._deliver = deliver
+        self._ended = ended
         self._folders = folders
-        self._query: Any = None
         self._gate: Gate | None = None
+        self._closing = False
+        self._lock = threading.Lock()
+        self._query: Any = None
 
     def start(self, *, once: bool, every: float = 0.0) -> None:
         """Starts reading and polls every `every` seconds; with `once`, reads the rows available now and ends."""
-        union = self._frames[0]
-        for frame in self._frames[1:]:
-            union = union.unionByName(frame)
-        writer = union.writeStream.queryName(f"headgate-{self.name}").option("checkpointLocation", self._checkpoint)
-        writer = writer.foreachBatch(lambda frame, batch: self._deliver(self, int(batch), frame))
+        writer = self._frame.writeStream.queryName(f"headgate-{self.name}")
+        writer = writer.option("checkpointLocation", self._checkpoint).foreachBatch(self._batch)
         writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")
         self._query = writer.start()
         if not once:
             self._gate = Gate(self._query, self._folders)
-
-    @property
-    def active(self) -> bool:
-        return self._query is not None and bool(self._query.isActive)
+        threading.Thread(target=self._await_end, name=f"headgate-{self.name}", daemon=True).start()
 
     @property
     def delivering(self) -> bool:
         """Whether it has found rows that it is about to deliver, or has just delivered."""
-        if not self.active:
+        if self._query is None or not self._query.isActive:
             return False
         status = self._query.status
         return bool(status["isTriggerActive"] and status["isDataAvailable"])
 
-    @property
-    def failure(self) -> Exception | None:
-        """Why it stopped without `stop`, or None."""
-        return self._query.exception() if self._query is not None else None
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Waits for the end; True if it has ended, False after `seconds`."""
-        from pyspark.errors import StreamingQueryException
-
-        try:
-            if seconds is None:
-                self._query.awaitTermination()
-                return True
-            return bool(self._query.awaitTermination(seconds))
-        except StreamingQueryException:
-            return True
+    def close(self) -> None:
+        """From now on batches are refused, so that `stop` need not wait for an epoch."""
+        with self._lock:
+            self._closing = True
 
     def stop(self) -> None:
+        """Waits for its end; all batches that it has delivered must be done. Called after `close`."""
         if self._gate is not None:
             self._gate.close()
         if self._query is not None:
             self._query.stop()
+
+    def _batch(self, frame: Any, number: int) -> None:
+        batch = LaneBatch(self, int(number), frame)
+        with self._lock:
+            if self._closing:
+                raise LaneClosed(f"lane {self.name} is being stopped")
+            self._deliver(batch)
+        batch.done.result()
+
+    def _await_end(self) -> None:
+        error: Exception | None = None
+        try:
+            self._query.awaitTermination()
+        except Exception as raised:
+            error = raised
+        self._ended(self, error)

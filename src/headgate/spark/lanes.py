@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from headgate.graph.queries import Query, Stream
 from headgate.graph.types import Schema
 from headgate.spark.checkpoint import Checkpoint
-from headgate.spark.epoch_failures import EpochFailures, LaneError
-from headgate.spark.lane import Lane
+from headgate.spark.epoch_failures import LaneError
+from headgate.spark.lane import Lane, LaneBatch
 from headgate.spark.packing import Packing
 from headgate.spark.required_columns import RequiredColumns, required_columns
 from headgate.spark.source_rows import SourceRows, StreamOpener
@@ -23,7 +21,10 @@ from headgate.spark.source_rows import SourceRows, StreamOpener
 
 @dataclass
 class _PlannedLane:
-    """A lane as planned: its streams in order, and the columns that it carries of each."""
+    """A lane as planned: its streams in order, the columns that it carries of each, and the lane that runs, if any.
+
+    `ended`: it has read all that was available. `prepared` is what the running lane adds to the packed rows.
+    """
 
     name: str
     streams: list[str]
@@ -31,18 +32,35 @@ class _PlannedLane:
     version: int = 0
     packing: Packing | None = None
     lane: Lane | None = None
+    ended: bool = False
+    prepared: object = None
 
     @property
     def key(self) -> str:
         return f"{self.name}@{self.version}"
 
 
+class Preparation(Protocol):
+    """What is added to the packed rows of a lane, so that its frame has the answers of the hosts."""
+
+    def prepare(self, packed: Any, packing: Packing) -> Any:
+        """The frame of answers."""
+        ...
+
+    def conditions(self, packed: Any, packing: Packing) -> object:
+        """What `prepare` depends on: equal objects mean equal frames."""
+        ...
+
+
 class Lanes:
     """The lanes of an engine. The streams known at the start share one; each later one gets a lane of its own.
 
-    `deliver(lane, packing key, batch, frame)` runs an epoch. Spark's own checkpoints of the lanes are in the folder
-    `lanes` of the checkpoint, beside a list of the streams that each lane reads: after a restart Spark needs the same
-    sources in the same order.
+    Used by one thread. Spark's own checkpoints of the lanes are in the folder `lanes` of the checkpoint, beside a list
+    of the streams that each lane reads: after a restart Spark needs the same sources in the same order.
+
+    - `deliver` and `ended`: see `Lane`; `refuse` is called with a closed lane before it is stopped: no batch that it
+      has delivered may stay undone
+    - `every`: seconds between two polls of the sources
     """
 
     def __init__(
@@ -50,119 +68,103 @@ class Lanes:
         sources: StreamOpener,
         checkpoint: Checkpoint,
         frames: Mapping[str, Any],
-        deliver: Callable[[str, str, int, Any], None],
+        deliver: Callable[[LaneBatch], None],
+        ended: Callable[[Lane, Exception | None], None],
+        refuse: Callable[[Lane], None],
         every: float = 0.0,
     ) -> None:
         self._sources = sources
-        self._every = every
         self._checkpoint = checkpoint
         self._frames = frames
         self._deliver = deliver
+        self._ended = ended
+        self._refuse = refuse
+        self._every = every
         self._planned: dict[str, _PlannedLane] = {}
         self._streams: dict[str, Stream] = {}
         self._rows: dict[tuple[str, ...], SourceRows] = {}
-        self._stale: set[str] = set()
         self._once: bool | None = None
-        self._lock = threading.RLock()
-        self._failed: Exception | None = None
-        self._stopped = False
-        self._watch: threading.Thread | None = None
         for name, streams in _noted(checkpoint).items():
             self._planned[name] = _PlannedLane(name, streams, {})
 
     def plan(self, streams: Mapping[str, Stream], queries: Iterable[Query]) -> dict[str, Packing]:
-        """Plans the lanes for these queries; returns every packing that running lanes may still deliver. Running lanes
-        change only in `apply`."""
-        with self._lock:
-            self._streams.update(streams)
-            wanted = required_columns(queries)
-            self._assign([name for name in wanted if not self._lane_of(name)])
-            for planned in self._planned.values():
-                self._plan_lane(planned, {name: wanted.get(name, RequiredColumns()) for name in planned.streams})
-            return {planned.key: planned.packing for planned in self._planned.values() if planned.packing is not None}
+        """Plans the lanes for these queries; returns all packings. Running lanes change only in `apply`."""
+        self._streams.update(streams)
+        wanted = required_columns(queries)
+        self._assign([name for name in wanted if not self._lane_of(name)])
+        for planned in self._planned.values():
+            self._plan_lane(planned, {name: wanted.get(name, RequiredColumns()) for name in planned.streams})
+        return {planned.key: planned.packing for planned in self._planned.values() if planned.packing is not None}
 
-    def start(self, *, once: bool) -> None:
+    def start(self, preparation: Preparation, *, once: bool) -> None:
         """Starts all lanes; with `once`, each ends when it has read all rows that are available now."""
-        with self._lock:
-            self._once = once
-            self._stale = set(self._planned)
-        self.apply()
-        if not once:
-            self._watch = threading.Thread(target=self._restart_failed, name="headgate-lanes", daemon=True)
-            self._watch.start()
+        self._once = once
+        self.apply(preparation)
 
-    def apply(self) -> None:
-        """Starts new lanes and restarts those that must carry more columns. Callers must not hold a lock."""
+    def apply(self, preparation: Preparation) -> None:
+        """Starts new lanes, and restarts those that must carry more columns or are prepared in another way."""
         if self._once is None:
             return
-        with self._lock:
-            for name in sorted(self._stale):
-                planned = self._planned[name]
-                if planned.lane is not None:
-                    planned.lane.stop()
-                planned.lane = self._make(planned)
-                planned.lane.start(once=self._once, every=self._every)
-            self._stale.clear()
+        for planned in self._planned.values():
+            if planned.ended:
+                continue
+            lane, packing = planned.lane, planned.packing
+            assert packing is not None
+            packed = self._packed(planned, packing)
+            prepared = preparation.conditions(packed, packing)
+            if lane is not None and lane.key == planned.key and not lane.careful and planned.prepared == prepared:
+                continue
+            self._restart(planned, preparation.prepare(packed, packing), False)
+            planned.prepared = prepared
+
+    def restart(self, name: str, preparation: Preparation, *, careful: bool) -> None:
+        """Restarts a lane whose epoch failed; a careful lane delivers packed rows."""
+        planned = self._planned[name]
+        assert planned.packing is not None
+        packed = self._packed(planned, planned.packing)
+        if careful:
+            self._restart(planned, packed, True)
+        else:
+            planned.prepared = preparation.conditions(packed, planned.packing)
+            self._restart(planned, preparation.prepare(packed, planned.packing), False)
+
+    def running(self, lane: Lane) -> bool:
+        """Whether it is the present lane of its name."""
+        return self._planned[lane.name].lane is lane and not self._planned[lane.name].ended
+
+    def end(self, lane: Lane) -> None:
+        """The lane has ended, because it has read all that was available or because it failed."""
+        self._planned[lane.name].ended = True
 
     @property
-    def active(self) -> bool:
-        return any(planned.lane is not None and planned.lane.active for planned in self._planned.values())
+    def all_ended(self) -> bool:
+        return all(planned.ended for planned in self._planned.values())
 
     @property
     def delivering(self) -> bool:
         """Whether some lane is about to deliver rows."""
-        return any(planned.lane is not None and planned.lane.delivering for planned in list(self._planned.values()))
-
-    @property
-    def failure(self) -> Exception | None:
-        return self._failed
-
-    def fail(self, error: Exception) -> None:
-        """Stops the engine for an error outside the lanes."""
-        self._failed = self._failed or error
-
-    def wait(self) -> None:
-        """Waits until all lanes have ended; used with `once`."""
-        failures = EpochFailures(self._checkpoint.uri)
-        for planned in list(self._planned.values()):
-            while planned.lane is not None:
-                planned.lane.wait()
-                error = planned.lane.failure
-                if error is None:
-                    break
-                final = failures.final(error)
-                if final is not None:
-                    self.fail(final)
-                    return
-                with self._lock:
-                    self._stale.add(planned.name)
-                self.apply()
+        return any(planned.lane is not None and planned.lane.delivering for planned in self._planned.values())
 
     def stop(self) -> None:
-        self._stopped = True
-        with self._lock:
-            for planned in self._planned.values():
-                if planned.lane is not None:
-                    planned.lane.stop()
-        if self._watch is not None:
-            self._watch.join()
+        """Stops all lanes for good."""
+        self._once = None
+        for planned in self._planned.values():
+            lane, planned.lane = planned.lane, None
+            if lane is not None:
+                lane.close()
+                self._refuse(lane)
+                lane.stop()
 
-    def _restart_failed(self) -> None:
-        """Restarts lanes whose epoch failed for a transient reason, such as a killed worker."""
-        failures = EpochFailures(self._checkpoint.uri)
-        while not self._stopped and self._failed is None:
-            time.sleep(0.1)
-            for planned in list(self._planned.values()):
-                error = planned.lane.failure if planned.lane is not None and not planned.lane.active else None
-                if error is None or self._stopped:
-                    continue
-                final = failures.final(error)
-                if final is not None:
-                    self.fail(final)
-                    return
-                with self._lock:
-                    self._stale.add(planned.name)
-                self.apply()
+    def _restart(self, planned: _PlannedLane, frame: Any, careful: bool) -> None:
+        assert self._once is not None
+        if planned.lane is not None:
+            planned.lane.close()
+            self._refuse(planned.lane)
+            planned.lane.stop()
+        place = f"{self._checkpoint.uri.rstrip('/')}/lanes/{planned.name}"
+        folders = self._folders(planned)
+        planned.lane = Lane(planned.name, planned.key, frame, careful, place, self._deliver, self._ended, folders)
+        planned.lane.start(once=self._once, every=self._every)
 
     def _lane_of(self, stream: str) -> str | None:
         return next((planned.name for planned in self._planned.values() if stream in planned.streams), None)
@@ -200,7 +202,6 @@ class Lanes:
             flaws,
             {name: _computed(planned.carried[name]) for name in planned.streams},
         )
-        self._stale.add(planned.name)
 
     def _groups(self, planned: _PlannedLane) -> list[list[str]]:
         """The streams of a lane, grouped by the source that reads them, in an order that restarts keep."""
@@ -225,28 +226,28 @@ class Lanes:
             self._rows[key] = SourceRows(frame) if frame is not None else self._sources.open(streams)
         return self._rows[key]
 
-    def _make(self, planned: _PlannedLane) -> Lane:
-        packing = planned.packing
-        assert packing is not None
-        frames = []
-        folders: list[str] | None = []
+    def _packed(self, planned: _PlannedLane, packing: Packing) -> Any:
+        """The streaming frame of all rows of a lane, packed."""
+        union: Any = None
         for group in self._groups(planned):
             rows = self._open(group)
-            folders = None if folders is None or rows.folders is None else [*folders, *rows.folders]
             tag = None
             if rows.member is not None:
                 numbers = ", ".join(str(packing.streams.index(name)) for name in group)
                 tag = f"element_at(array({numbers}), {rows.member} + 1)"
-            frames.append(rows.frame.selectExpr(*packing.select(group[0], tag)))
-        key = planned.key
-        return Lane(
-            planned.name,
-            frames,
-            packing,
-            lambda lane, batch, frame: self._deliver(lane.name, key, batch, frame),
-            f"{self._checkpoint.uri.rstrip('/')}/lanes/{planned.name}",
-            folders,
-        )
+            frame = rows.frame.selectExpr(*packing.select(group[0], tag))
+            union = frame if union is None else union.unionByName(frame)
+        return union
+
+    def _folders(self, planned: _PlannedLane) -> list[str] | None:
+        """The local folders from which all rows of a lane come; None if some come from elsewhere."""
+        found: list[str] = []
+        for group in self._groups(planned):
+            folders = self._open(group).folders
+            if folders is None:
+                return None
+            found += folders
+        return found
 
 
 def _columns(stream: Stream, carried: RequiredColumns) -> list[tuple[str, pa.DataType, str | None]]:

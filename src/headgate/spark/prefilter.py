@@ -10,7 +10,8 @@ row; with all kept it took longer. So a stream is filtered once the worker repor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from headgate.graph.operators import Operator, Select, Source
@@ -28,60 +29,69 @@ MANY = 20_000
 FEW = 0.5
 """The share of its rows, counted once for each query that keeps it, below which a stream is filtered."""
 
-AGAIN = 200
-"""After this many filtered epochs, one is left unfiltered, to measure whether filtering still pays."""
+AGAIN = 600.0
+"""Seconds after which a filtered stream is left unfiltered, to measure whether filtering still pays. A change restarts
+the lane."""
 
 
 class Prefilter:
-    """Filters the frames of any lanes, where it pays. Used by one thread at a time."""
+    """Filters the frames of any lanes, streaming frames and micro-batches, where it pays. Used by one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._known: dict[int, tuple[Packing, tuple[Query, ...], frozenset[str], str | None]] = {}
-        self._pays: dict[str, int] = {}
+        self._pays: dict[str, float] = {}
         self._counted: dict[str, tuple[int, int]] = {}
-        self._filtered: frozenset[str] = frozenset()
         self._raised: frozenset[str] = frozenset()
 
     def filter(self, frame: Any, packing: Packing, queries: tuple[Query, ...]) -> Any:
-        """A micro-batch, laid out by its packing, without the rows that none of these queries selects."""
-        streams = self._filtered = (frozenset(self._pays) & frozenset(packing.streams)) - self._raised
+        """The rows of a frame, laid out by its packing, without those that none of these queries selects."""
+        kept = self.condition(frame, packing, queries)
+        return frame if kept is None else frame.where(kept)
+
+    def condition(self, frame: Any, packing: Packing, queries: tuple[Query, ...]) -> str | None:
+        """The condition of `filter` as Spark SQL; None if it keeps all rows."""
+        streams = (frozenset(self._pays) & frozenset(packing.streams)) - self._raised
         if not streams:
-            return frame
+            return None
         known = self._known.get(id(packing))
         if known is None or known[:3] != (packing, queries, streams):
-            known = (packing, queries, streams, condition(frame, packing, queries, streams))
-            self._known = {id(packing): known}
-        return frame if known[3] is None else frame.where(known[3])
+            known = self._known[id(packing)] = (packing, queries, streams, condition(frame, packing, queries, streams))
+        return known[3]
 
     def raised(self, frame: Any, packing: Packing) -> bool:
         """After a job over the filtered micro-batch has failed: whether the filter itself raised. The streams that it
-        filtered are then never filtered again: the worker evaluates their selections, each for its own query.
+        filtered are then never filtered again: the host evaluates their selections, each for its own query.
 
         `frame` is the micro-batch before the filter.
         """
         known = self._known.get(id(packing))
-        if not self._filtered or known is None or known[3] is None:
+        if known is None or known[3] is None or not known[2] - self._raised:
             return False
         try:
             if job_error(frame.where(known[3])) is None or job_error(frame) is not None:
                 return False
         except JobLost:
             return False
-        self._raised |= self._filtered
+        self._raised |= known[2]
         return True
 
-    def report(self, selected: Mapping[str, tuple[int, int]]) -> None:
-        """After an epoch: the rows of each stream so far, and those that its first selections kept."""
+    def report(self, selected: Mapping[str, tuple[int, int]]) -> bool:
+        """After an epoch: the rows of each stream so far, and those that its first selections kept.
+
+        True if other streams are filtered from now on.
+        """
+        filtered = set(self._pays)
         for stream, (rows, kept) in selected.items():
             before = self._counted.get(stream, (0, 0))
             self._counted[stream] = (rows, kept)
             came = rows - before[0]
-            if stream in self._filtered:
-                self._pays[stream] -= 1
-                if not self._pays[stream]:
-                    del self._pays[stream]
-            elif came >= MANY and kept - before[1] < FEW * came:
-                self._pays[stream] = AGAIN
+            if stream not in filtered and came >= MANY and kept - before[1] < FEW * came:
+                self._pays[stream] = self._clock() + AGAIN
+        for stream in filtered:
+            if self._clock() >= self._pays[stream]:
+                del self._pays[stream]
+        return set(self._pays) != filtered
 
 
 def condition(frame: Any, packing: Packing, queries: tuple[Query, ...], streams: frozenset[str]) -> str | None:

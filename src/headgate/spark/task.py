@@ -6,45 +6,13 @@ Imports neither SQL nor the network: Spark's Python workers load it with every t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from headgate.spark.host_client import HostLost, HostRefused, connect, ensure_host
-from headgate.spark.messages import DEAD as DEAD
 from headgate.spark.messages import PROPERTY, EpochRequest
-from headgate.spark.messages import ExpressionFailure as ExpressionFailure
 from headgate.spark.processes import executor_pid
 from headgate.spark.wire import ConnectionLost, Wire
-
-ANSWER = pa.schema([("kind", pa.string()), ("name", pa.string()), ("data", pa.binary())])
-ANSWER_DDL = "kind string, name string, data binary"
-
-DEAD_SCHEMA = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("row", pa.string())])
-
-
-@dataclass(frozen=True)
-class Task:
-    """The driver's request to a replica for one epoch. Small: the plan and the state are in the checkpoint."""
-
-    run: str
-    checkpoint: str
-    epoch: int
-    attempt: str
-    """A name for this attempt at the epoch, never used before."""
-    after: int
-    """The last committed epoch, whose state this one continues from; -1 if there is none."""
-    plan: str
-    packing: str | None
-    """How the rows are packed; None for an epoch without new rows."""
-    arrived: float
-    budget: float | None = None
-    finish: bool = False
-    detailed: bool = True
-    """Whether the answer includes the metrics, which are expensive to gather and to send."""
-    replica: int = 0
-    expression_failures: tuple[ExpressionFailure, ...] = ()
-    """Queries for which Catalyst raised on these rows: they fail."""
 
 
 def carry(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

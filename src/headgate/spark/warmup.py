@@ -14,11 +14,7 @@ _lock = threading.Lock()
 
 
 def warm_up(spark: Any) -> threading.Thread:
-    """Starts it, once for each Spark application, and returns immediately.
-
-    The first epoch must wait for the thread to end: if both ran at the same time, Spark would start a second worker and
-    alternate between the two, and each would find the network in the state of the epoch before the last.
-    """
+    """Starts it, once for each Spark application, and returns immediately."""
     application = str(spark.sparkContext.applicationId)
     with _lock:
         if application not in _started:
@@ -35,7 +31,7 @@ def _first_job(spark: Any) -> None:
 
 
 def _imports(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import headgate.spark.worker  # noqa: F401 - imports all that an epoch needs
+    import headgate.spark.task  # noqa: F401 - imports all that a task needs
 
     for _ in batches:
         pass

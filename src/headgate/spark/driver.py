@@ -1,0 +1,272 @@
+"""The driver's loop: one thread that owns the epochs and the lanes of an engine and takes messages from all others."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from headgate.spark.epoch_failures import EpochFailures
+from headgate.spark.epochs import CatalystError, Epochs, EpochsClosed
+from headgate.spark.lane import Lane, LaneBatch, LaneClosed
+from headgate.spark.lanes import Lanes
+from headgate.spark.packing import Packing
+from headgate.spark.plan import Plan
+
+T = TypeVar("T")
+
+_BACKLOG_EVERY = 0.1
+"""Seconds after an epoch until the results of rows that were left waiting are fetched, unless a lane brings rows."""
+
+_METRICS_AFTER = 0.5
+"""Seconds of silence after which metrics are fetched that the last epochs did not report."""
+
+_GIVE_WAY = 0.2
+"""The longest time (s) that an epoch without new rows waits for a lane that is about to deliver rows."""
+
+_GRACE = 4.0
+"""Seconds that `stop` waits for the running epoch before it cancels its job."""
+
+
+@dataclass(frozen=True)
+class LaneEnded:
+    """A lane has ended by itself."""
+
+    lane: Lane
+    error: Exception | None
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something to do between two epochs; `done` gets its result."""
+
+    action: Callable[[], Any]
+    done: Future[Any] = field(default_factory=Future)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """No more epochs."""
+
+
+Message = LaneBatch | LaneEnded | Change | Stop
+
+
+class Driver:
+    """Runs the epochs of an engine on a thread of its own, from `start` until `stop`, the end of the rows or a failure.
+
+    Messages are taken in order: a lane has rows, a lane has ended, the user changed something, stop. When there is no
+    message, rows that were left waiting get epochs of their own. Lanes and epochs are used by this thread only.
+    """
+
+    def __init__(self, epochs: Epochs, make_lanes: Callable[[Driver], Lanes], checkpoint: str) -> None:
+        self._epochs = epochs
+        self._inbox: queue.Queue[Message] = queue.Queue()
+        self._lanes = make_lanes(self)
+        self._failures = EpochFailures(checkpoint)
+        self._stopping = False
+        self._once = False
+        self._idle_since = time.monotonic()
+        self._over = threading.Event()
+        self._careful: set[str] = set()
+        self._thread = threading.Thread(target=self._work, name="headgate-driver", daemon=True)
+        self.failure: Exception | None = None
+        """Why the loop ended without `stop`, or None."""
+
+    # From any thread ------------------------------------------------------------------------------------------
+
+    def start(self, *, once: bool) -> None:
+        """Starts the loop and the lanes. With `once`, the loop ends when all rows available now are processed and every
+        stream has ended."""
+        self._once = once
+        self._thread.start()
+        self.change(lambda: self._lanes.start(self, once=once))
+
+    def change(self, action: Callable[[], T]) -> T:
+        """Does something between two epochs, and returns its result or raises its error.
+
+        Before `start` and after the end of the loop it is done at once.
+        """
+        if not self._thread.is_alive() or threading.current_thread() is self._thread:
+            return action()
+        message = Change(action)
+        self._inbox.put(message)
+        while True:
+            try:
+                found: T = message.done.result(timeout=1.0)
+                return found
+            except TimeoutError:
+                if self._over.is_set() and not message.done.done():
+                    return action()
+
+    def replan(self, make: Callable[[Lanes], Plan]) -> Plan:
+        """Changes the plan; `make` plans the lanes. Lanes that must bring other columns are restarted first."""
+
+        def apply() -> Plan:
+            plan = make(self._lanes)
+            before = self._planned
+            self._planned = plan
+            try:
+                self._lanes.apply(self)
+            except Exception:
+                self._planned = before
+                raise
+            self._epochs.plan = plan
+            return plan
+
+        return self.change(apply)
+
+    def deliver(self, batch: LaneBatch) -> None:
+        """A lane has rows."""
+        self._inbox.put(batch)
+
+    def ended(self, lane: Lane, error: Exception | None) -> None:
+        """A lane has ended."""
+        self._inbox.put(LaneEnded(lane, error))
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Waits for the end of the loop; True if it has ended."""
+        return self._over.wait(seconds)
+
+    def stop(self) -> None:
+        """Ends the loop after the running epoch, or in the middle of it if it takes long."""
+        if not self._thread.is_alive():
+            self._lanes.stop()
+            return
+        self._stopping = True
+        self._inbox.put(Stop())
+        if not self._over.wait(_GRACE):
+            self._epochs.close()
+            self._over.wait(_GRACE)
+
+    # On the loop's thread -------------------------------------------------------------------------------------
+
+    _planned: Plan | None = None
+
+    def prepare(self, packed: Any, packing: Packing) -> Any:
+        """See `Preparation`."""
+        return self._epochs.prepare(packed, packing, self._plan)
+
+    def conditions(self, packed: Any, packing: Packing) -> object:
+        """See `Preparation`."""
+        return self._epochs.conditions(packed, packing, self._plan)
+
+    def refuse(self, lane: Lane) -> None:
+        """Refuses the batches of a closed lane that wait in the inbox."""
+        kept: list[Message] = []
+        while True:
+            try:
+                message = self._inbox.get_nowait()
+            except queue.Empty:
+                break
+            if isinstance(message, LaneBatch) and message.lane is lane:
+                message.done.set_exception(LaneClosed(f"lane {lane.name} is being stopped"))
+            else:
+                kept.append(message)
+        for message in kept:
+            self._inbox.put(message)
+
+    @property
+    def _plan(self) -> Plan:
+        assert self._planned is not None
+        return self._planned
+
+    def _work(self) -> None:
+        try:
+            while not self._stopping:
+                self._handle(self._next())
+                if self._once and self._lanes.all_ended:
+                    self._epochs.run_backlog(finish=True)
+                    break
+                if self._lanes.all_ended:
+                    break
+        except EpochsClosed:
+            pass
+        except Exception as error:
+            self.failure = error
+        try:
+            self._lanes.stop()
+        except Exception as error:
+            self.failure = self.failure or error
+        self._over.set()
+        self._refuse_all()
+
+    def _next(self) -> Message | None:
+        """The next message; None if an epoch without new rows is due."""
+        if not self._epochs.backlog_due or self._once:
+            return self._inbox.get()
+        due = self._idle_since + (_BACKLOG_EVERY if self._epochs.waiting else _METRICS_AFTER)
+        latest = due + _GIVE_WAY
+        while True:
+            try:
+                return self._inbox.get(timeout=max(0.0, due - time.monotonic()))
+            except queue.Empty:
+                # New rows would have to wait until an epoch without rows ends.
+                if time.monotonic() >= latest or not self._lanes.delivering:
+                    return None
+                due = min(latest, time.monotonic() + 0.02)
+
+    def _handle(self, message: Message | None) -> None:
+        if message is None:
+            self._epochs.run_backlog()
+            self._idle_since = time.monotonic()
+        elif isinstance(message, LaneBatch):
+            self._run(message)
+            self._idle_since = time.monotonic()
+        elif isinstance(message, LaneEnded):
+            self._lane_ended(message)
+        elif isinstance(message, Change):
+            try:
+                message.done.set_result(message.action())
+            except BaseException as error:
+                message.done.set_exception(error)
+
+    def _run(self, batch: LaneBatch) -> None:
+        """An epoch for a batch. An error ends its lane; `_lane_ended` decides how it goes on."""
+        try:
+            self._epochs.run_batch(batch)
+        except Exception as error:
+            batch.done.set_exception(error)
+            if isinstance(error, CatalystError):
+                self._careful.add(batch.lane.name)
+                return
+            raise
+        batch.done.set_result(None)
+        if batch.lane.careful:
+            self._careful.discard(batch.lane.name)
+            self._lanes.restart(batch.lane.name, self, careful=False)
+        elif self._epochs.preparation_changed:
+            self._epochs.preparation_changed = False
+            self._lanes.apply(self)
+
+    def _lane_ended(self, message: LaneEnded) -> None:
+        lane, error = message.lane, message.error
+        if not self._lanes.running(lane):
+            return
+        if error is None:
+            self._lanes.end(lane)
+            return
+        careful = lane.name in self._careful
+        if not careful and not lane.careful and not self._failures.transient(error):
+            # Spark may have failed while it planned the batch, on the expression of a query.
+            careful = bool(self._plan.packings[lane.key].extra)
+        if not careful or lane.careful:
+            final = self._failures.final(error)
+            if final is not None:
+                raise final
+        self._lanes.restart(lane.name, self, careful=careful)
+
+    def _refuse_all(self) -> None:
+        while True:
+            try:
+                message = self._inbox.get_nowait()
+            except queue.Empty:
+                return
+            if isinstance(message, LaneBatch):
+                message.done.set_exception(LaneClosed("the engine has stopped"))
+            elif isinstance(message, Change):
+                message.done.set_exception(RuntimeError("the engine has stopped"))
