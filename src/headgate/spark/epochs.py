@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.graph.queries import Query
@@ -22,7 +22,7 @@ from headgate.spark.messages import EpochAnswer, EpochRequest, ExpressionFailure
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
 from headgate.spark.prefilter import Prefilter
-from headgate.spark.spark_errors import may_be_catalyst
+from headgate.spark.spark_errors import may_be_catalyst, spark_errors
 
 _METRICS_EVERY = 0.5
 _CLEAN_EVERY = 20
@@ -99,6 +99,8 @@ class Epochs:
         self._failures = EpochFailures(checkpoint.uri)
         self._catalyst = CatalystColumns()
         self._prefilter = Prefilter()
+        # Queries that Catalyst fails for, until a commit contains their failure.
+        self._failing: tuple[ExpressionFailure, ...] = ()
         self._left: tuple[Plan, object, tuple[Query, ...]] | None = None
 
     @property
@@ -114,13 +116,20 @@ class Epochs:
 
     def prepare(self, packed: Any, packing: Packing, plan: Plan) -> Any:
         """The streaming frame of a lane that is not careful: from packed rows to answers."""
-        queries = self._running(plan, ())
-        rows = self._prefilter.filter(packed, packing, queries)
-        return self._jobs.answers(self._catalyst.complete(rows, packing, queries))
+        while True:
+            queries = self._running(plan, self._failing)
+            rows = self._prefilter.filter(packed, packing, queries)
+            try:
+                return self._jobs.answers(self._catalyst.complete(rows, packing, queries))
+            except spark_errors():
+                found = self._catalyst.plan_failures(packed, packing, queries)
+                if found is None:
+                    raise
+                self._failing += tuple(found)
 
     def conditions(self, packed: Any, packing: Packing, plan: Plan) -> object:
         """What `prepare` adds to the packed rows; a lane is restarted if it changes."""
-        queries = self._running(plan, ())
+        queries = self._running(plan, self._failing)
         return (
             self._prefilter.condition(packed, packing, queries),
             self._catalyst.columns(packed, packing, queries),
@@ -214,7 +223,7 @@ class Epochs:
         repeated for all others. Each repetition knows another raising expression, so the loop ends."""
         packing = self.plan.packings[batch.lane.key]
         while True:
-            queries = self._running(self.plan, request.expression_failures)
+            queries = self._running(self.plan, self._failing)
             rows = self._prefilter.filter(batch.frame, packing, queries)
             try:
                 return self._jobs.collect(self._jobs.answers(self._catalyst.complete(rows, packing, queries)), request)
@@ -226,10 +235,8 @@ class Epochs:
                 found = self._catalyst.find_failures(batch.frame, packing, queries)
                 if found is None:
                     raise
-                request = replace(
-                    self._request(batch.lane.key, batch.arrived, False),
-                    expression_failures=(*request.expression_failures, *found),
-                )
+                self._failing += tuple(found)
+                request = self._request(batch.lane.key, batch.arrived, False)
 
     def _request(self, packing: str | None, arrived: float, finish: bool) -> EpochRequest:
         self._requests += 1
@@ -249,6 +256,7 @@ class Epochs:
             detailed=finish or time.monotonic() - self._reported >= _METRICS_EVERY,
             host=self.host,
             owner=self._owner,
+            expression_failures=self._failing,
         )
 
     def _commit(self, answer: EpochAnswer, request: EpochRequest, batch: LaneBatch | None, began: float) -> None:
@@ -272,6 +280,7 @@ class Epochs:
         )
         self._checkpoint.commit(commit)
         self.commit = commit
+        self._failing = self._failing[len(request.expression_failures) :]
         self.waiting = answer.waiting
         self.preparation_changed |= self._prefilter.report(answer.selected)
         self._done = time.monotonic()
