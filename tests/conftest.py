@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from headgate.spark import class_archive
+
 _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=_quiet, derandomize=True)
 settings.register_profile("thorough", max_examples=400, deadline=None, suppress_health_check=_quiet)
@@ -26,6 +28,10 @@ _QUICK_JVM = (
     " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _QUICK_JVM)
+# An archive of Spark's classes is used if there is one; tests make none.
+_archive = class_archive.archive()
+if _archive is None or not _archive.exists():
+    os.environ[class_archive.SWITCH] = "off"
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", _QUICK_JVM)
 
 

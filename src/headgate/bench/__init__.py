@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 
+from headgate.bench.processor_time import mark
 from headgate.outcome import Outcome
 
 BENCHES: Mapping[str, str] = {
@@ -22,6 +23,7 @@ BENCHES: Mapping[str, str] = {
     "classes-21": "21 queries in three classes over 27 streams, compared with plain Structured Streaming",
     "queries-200": "200 selection queries: processor time per row and query, compared with plain Structured Streaming",
     "overload": "critical queries while reports need 150% of the processors, compared with critical alone",
+    "idle": "processor time of an idle engine, and how soon it answers the first row",
     "recovery": "restart after kill −9 with 100 MB of state",
 }
 
@@ -36,5 +38,6 @@ def run(name: str) -> Sequence[Outcome]:
         near = get_close_matches(name, BENCHES, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"the benches are {', '.join(BENCHES)}"
         raise UnknownBench(f"no bench is called '{name}'; {hint}")
+    mark()
     outcomes = import_module(f"{__name__}.{name.replace('-', '_')}").run()
     return [outcomes] if isinstance(outcomes, Outcome) else list(outcomes)

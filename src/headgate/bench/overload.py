@@ -15,7 +15,8 @@ from headgate.engine import Engine
 from headgate.outcome import Outcome, Series, at_most
 from headgate.spark.session import local_session
 
-WARM, MEASURED = 20.0, 60.0
+WARM, MEASURED = 15.0, 40.0
+RUNS = 5
 LOAD = 1.5
 CRITICAL = 7
 BUDGET = 0.03
@@ -25,30 +26,37 @@ RATE = 3000.0
 
 
 def run() -> Outcome:
-    """Critical queries alone, then together with a report that overloads the machine; same rows, same duration."""
+    """Critical queries alone, then together with a report that overloads the machine; same rows, same duration, five
+    times."""
     cost = seconds_per_step()
     # The number of steps per row that needs 150% of all cores.
     steps = max(1, round(LOAD * (os.cpu_count() or 1) / (RATE * cost)))
     spark = local_session("headgate-bench-overload")
+    measured: dict[str, Any] = {}
+    held = 0
     try:
-        alone, _, _ = _run(spark, 0)
-        beside, backlog, memory = _run(spark, steps)
+        for number in range(1, RUNS + 1):
+            alone, _, _ = _run(spark, 0)
+            beside, backlog, memory = _run(spark, steps)
+            measured |= {
+                f"critical_alone_{number}_s": alone[0],
+                f"critical_beside_overload_{number}_s": beside[0],
+                f"critical_alone_{number}_p99_s": alone[1],
+                f"critical_beside_overload_{number}_p99_s": beside[1],
+                f"ratio_{number}": beside[0] / alone[0],
+                f"backlog_rows_at_end_{number}": backlog[-1] if backlog else 0,
+            }
+            held = max(held, memory)
     finally:
         spark.stop()
-    measured: dict[str, Any] = {
-        "critical_alone_s": alone[0],
-        "critical_beside_overload_s": beside[0],
-        "critical_alone_p99_s": alone[1],
-        "critical_beside_overload_p99_s": beside[1],
-        "ratio": beside[0] / alone[0],
-        "backlog_rows_at_end": backlog[-1] if backlog else 0,
-        "held_bytes_at_most": memory,
-    }
+    measured["largest_ratio"] = max(measured[f"ratio_{number}"] for number in range(1, RUNS + 1))
+    measured["held_bytes_at_most"] = held
     return Outcome(
         "overload",
         "critical alone, in the same run",
-        "while a report needs 150% of the processors, class critical has at most 1.5 times its latency alone",
-        {"ratio": 1.5, "held_bytes_at_most": MEMORY * 1.1},
+        "while a report needs 150% of the processors, class critical has at most 1.3 times its latency alone, in each"
+        " of five runs",
+        {"largest_ratio": 1.3, "held_bytes_at_most": MEMORY * 1.1},
         measured,
         at_most,
         {
@@ -56,6 +64,9 @@ def run() -> Outcome:
             "seconds_per_step": cost,
             "rate": RATE,
             "budget_s": BUDGET,
+            "runs": RUNS,
+            "warm_s": WARM,
+            "measured_s": MEASURED,
             "memory_limit": MEMORY,
         },
         [Series("rows waiting", list(range(len(backlog))), backlog)],
