@@ -24,6 +24,7 @@ class Analyzer:
         self._make = session
         self._session: Any = None
         self._known: dict[tuple[str, Schema, tuple[str, ...]], pa.DataType] = {}
+        self._rows: dict[tuple[Schema, tuple[str, ...]], Any] = {}
 
     def type_of(self, sql: str, schema: Schema) -> pa.DataType:
         """The type of a Spark SQL expression over these columns; AnalysisError if it is not one value per row, or if
@@ -40,7 +41,10 @@ class Analyzer:
             self._session = (self._make or _session)()
         try:
             with expecting_errors():
-                rows = self._session.createDataFrame([], spark_schema(schema))
+                rows = self._rows.get((schema, schema.names))
+                if rows is None:
+                    rows = self._session.createDataFrame([], spark_schema(schema))
+                    self._rows[schema, schema.names] = rows
                 # A condition may contain neither aggregates nor generators nor window functions: Spark checks that.
                 rows.where(f"({sql}) IS NOT NULL").schema  # noqa: B018
                 found = rows.selectExpr(sql).schema
