@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 # One process a core, each with its own Spark session; a process that is done takes tests from another.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: setup test test-all test-threads lint format types demo bench docs clean java
+.PHONY: setup test test-all test-threads cluster lint format types demo bench docs clean java
 
 setup: java $(STAMP)
 
@@ -32,6 +32,10 @@ test-all: setup
 # Threads switch every microsecond, so that races happen that are rare otherwise.
 test-threads: setup
 	PYTHONFAULTHANDLER=1 HEADGATE_SWITCH_INTERVAL=1e-6 $(PYTEST) tests/runtime tests/oracle tests/operators --timeout 3600
+
+# Tests on a standalone cluster of Spark, which they start on this machine: a master and two workers.
+cluster: setup
+	$(BIN)/python -m pytest -m "slow or not slow" --timeout 3600 tests/cluster
 
 lint: setup
 	$(BIN)/ruff check src tests

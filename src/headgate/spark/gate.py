@@ -63,12 +63,10 @@ class Gate:
 
     def _run(self) -> None:
         since = time.monotonic()
-        while not self._closed.wait(BUSY_STEP):
+        while not self._closed.wait(BUSY_STEP) and self._query.isActive:
             if self._changed() or self._delivering():
                 since = time.monotonic()
             elif time.monotonic() - since >= QUIET:
-                if not self._query.isActive:
-                    return
                 self._wait()
                 since = time.monotonic()
 

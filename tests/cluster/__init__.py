@@ -1,0 +1,1 @@
+"""Tests on a standalone cluster of Spark."""

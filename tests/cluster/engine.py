@@ -1,0 +1,65 @@
+"""Runs an engine on a cluster in a process of its own: a process has one Spark session.
+
+Usage: engine.py MASTER FOLDER EPOCHS. Sends one file after the other, each when the one before has its result, until
+that many epochs are committed; prints the sums of each key and the metrics as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+import headgate as hg
+from headgate.spark.session import session
+from tests.arriving import arrive_json
+from tests.waiting import wait_until
+
+KEYS = 5
+ROWS = 20
+
+
+def run(master: str, folder: str, epochs: int) -> None:
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "1g",
+        "spark.ui.enabled": "false",
+    }
+    spark = session("headgate-cluster", master, settings)
+    spark.sparkContext.setLogLevel("ERROR")
+    Path(folder, "in").mkdir()
+    newest: dict[str, tuple[int, int]] = {}
+    selected: list[int] = []
+
+    def keep(table: pa.Table) -> None:
+        for row in table.to_pylist():
+            newest[row["k"]] = (row["n"], row["s"])
+
+    engine = hg.Engine("cqc", f"{folder}/checkpoint", spark=spark)
+    engine.execute(f"CREATE STREAM s (k STRING, v INT) USING json OPTIONS (path '{folder}/in');")
+    engine.query("sums", "SELECT k, count(*) AS n, sum(v) AS s FROM s GROUP BY k", sink=hg.callback(keep))
+    engine.query(
+        "some",
+        "SELECT v FROM s WHERE v % 10 = 0",
+        sink=hg.callback(lambda table: selected.extend(table.column("v").to_pylist())),
+    )
+    engine.start()
+    files = 0
+    while engine.metrics()["epochs"] < epochs:
+        rows = [{"k": f"k{n % KEYS}", "v": n} for n in range(files * ROWS, (files + 1) * ROWS)]
+        arrive_json(Path(folder, "in", f"{files}.json"), rows)
+        files += 1
+        seen = files * ROWS
+        wait_until(lambda seen=seen: sum(n for n, _ in newest.values()) == seen)  # type: ignore[misc]
+    metrics = engine.metrics()
+    engine.stop()
+    spark.stop()
+    figures = {key: metrics[key] for key in ("epochs", "restores", "epochs_per_second", "epoch_seconds")}
+    print(json.dumps({"files": files, "sums": newest, "selected": sorted(selected), **figures}))
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], sys.argv[2], int(sys.argv[3]))
