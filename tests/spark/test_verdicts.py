@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from headgate.spark.flight_record import RunningStage, SharedFlightRecord
-from headgate.spark.verdicts import STRIKES, Death, Verdict, Verdicts
+from headgate.spark.verdicts import STRIKES, Death, Verdicts
 
 CRASH = Death.of(11)
 KILLED = Death.of(9)
@@ -45,7 +47,7 @@ def test_a_crash_is_the_fault_of_the_only_one_that_ran(
 
 def test_only_functions_over_their_time_are_to_blame() -> None:
     verdicts = Verdicts()
-    verdicts.died(Death("time", "too long", frozenset({5})), [function(5), function(6)])
+    verdicts.died(Death("time", "too long", "", frozenset({5})), [function(5), function(6)])
     assert convicted(verdicts) == {(5, True)}
 
 
@@ -77,15 +79,12 @@ def test_a_verdict_is_kept_until_its_epoch_is_committed() -> None:
 
 
 def test_the_reason_can_be_read() -> None:
-    assert Death.of(3 << 8) == Death("exit", "ended the process (exit code 3)")
-    assert Death("crash", "crashed the process (signal SEGV)") == CRASH
-    assert KILLED.kind == "killed"
-    assert Verdict("05", True, "x") == Verdict("05", True, "x")
+    assert Death.of(3 << 8) == Death("exit", "ended the process (exit code 3)", "it ended with exit code 3")
+    assert Death("crash", "crashed the process (signal SEGV)", "it crashed (signal SEGV)") == CRASH
+    assert KILLED.text == "it was killed (signal KILL)"
 
 
 def test_the_record_shows_what_each_thread_runs_and_reuses_slots() -> None:
-    import threading
-
     record = SharedFlightRecord()
     both = threading.Barrier(3)
 

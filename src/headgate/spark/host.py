@@ -317,6 +317,11 @@ class Host:
         self._resident = self._at = None
 
     @property
+    def last_death(self) -> str:
+        """How the last process of this host ended; empty if this is the first."""
+        return self._verdicts.last_death
+
+    @property
     def waiting(self) -> int:
         """Rows (and watermarks) that wait in the queues of the network."""
         resident = self._resident
@@ -369,6 +374,8 @@ class HostServer:
         if head["kind"] == "close":
             wire.send({"kind": "closed"})
             self._close()
+        elif head["kind"] == "why":
+            wire.send({"kind": "why", "message": self._host.last_death})
         elif head["kind"] == "epoch":
             try:
                 self._epoch(head, wire)

@@ -50,10 +50,12 @@ def ensure_host(run: str, replica: int, token: str, owner: int, tcp: bool = Fals
     """
     name = hashlib.sha256(f"{run} {replica} {owner} {token}".encode()).hexdigest()[:16]
     folder = host_folder()
-    with _locked(folder / f"{name}.lock"):
+    # A few locks for all hosts: a lock file must never be removed.
+    with _locked(folder / f"start-{name[0]}.lock"):
         known = _known(folder / f"{name}.json")
         if known is not None and (known.port or not tcp):
             return known
+        _remove_remains(folder)
         return _start(
             {"name": name, "token": token, "owner": owner, "tcp": tcp, "memory": memory, "folder": str(folder)}
         )
@@ -82,6 +84,20 @@ def connect(address: HostAddress) -> Wire:
     return Wire(connection)
 
 
+def last_death(address: HostAddress, token: str) -> str:
+    """How the last process of a host ended; empty if it is not known."""
+    try:
+        wire = connect(address)
+        try:
+            wire.timeout(CLOSE_TIMEOUT)
+            wire.send({"kind": "why", "token": token})
+            return str(wire.receive()[0].get("message", ""))
+        finally:
+            wire.close()
+    except OSError:
+        return ""
+
+
 def close_host(address: HostAddress, token: str) -> bool:
     """Ends a host, whatever it is doing; returns whether it is known to have ended.
 
@@ -95,7 +111,7 @@ def close_host(address: HostAddress, token: str) -> bool:
             closed = bool(wire.receive()[0]["kind"] == "closed")
         finally:
             wire.close()
-    except (ConnectionLost, OSError):
+    except OSError:
         closed = False
     if address.node != node():
         return closed
@@ -123,6 +139,14 @@ def _locked(path: Path) -> Iterator[None]:
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _remove_remains(folder: Path) -> None:
+    """Removes the files of supervisors that were killed."""
+    for path in folder.glob("*.json"):
+        if _known(path) is None:
+            path.with_suffix(".sock").unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
 
 def _known(path: Path) -> HostAddress | None:

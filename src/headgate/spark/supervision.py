@@ -184,10 +184,12 @@ class Supervisor:
         if twice:
             limit = min(each.limit for each in twice)
             stages = frozenset(each.stage for each in twice)
-            self._death = Death("time", f"ran longer than its limit of {limit:g} s", stages)
+            reason = f"ran longer than its limit of {limit:g} s"
+            self._death = Death("time", reason, f"a function {reason}", stages)
             self._kill()
         elif resident_bytes(self._child) > self._memory:
-            self._death = Death("memory", f"used more memory than the host's limit of {self._memory / 1e9:.1f} GB")
+            reason = f"used more memory than the host's limit of {self._memory / 1e9:.1f} GB"
+            self._death = Death("memory", reason, f"it {reason}")
             self._kill()
 
     def _child_is_gone(self) -> None:

@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -63,10 +64,15 @@ def _node_address() -> str:
     chosen = os.environ.get("SPARK_LOCAL_IP")
     if chosen:
         return chosen
-    try:
-        return socket.gethostbyname(socket.gethostname())
-    except OSError:
-        return "127.0.0.1"
+    with suppress(OSError):
+        found = socket.gethostbyname(socket.gethostname())
+        if not found.startswith("127."):
+            return found
+    # The name leads to this node alone: the address of the interface to elsewhere. Nothing is sent.
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))
+        return str(probe.getsockname()[0])
+    return "127.0.0.1"
 
 
 def _announce(settings: SupervisorSettings, address: HostAddress) -> None:
@@ -83,6 +89,8 @@ def _announce(settings: SupervisorSettings, address: HostAddress) -> None:
 def main() -> None:
     """Runs a supervisor with the settings on standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # It is in the background of its starter's terminal, and may write there.
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     settings = SupervisorSettings(**json.loads(sys.stdin.buffer.read()))
     sys.path[:] = settings.path
     if settings.python_path is None:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from headgate.spark.host_client import HostLost, HostRefused, connect, ensure_host
-from headgate.spark.messages import PROPERTY, EpochRequest
+from headgate.spark.host_client import HostLost, HostRefused, connect, ensure_host, last_death
+from headgate.spark.messages import PROPERTY, EpochRequest, HostAddress
 from headgate.spark.processes import executor_pid
 from headgate.spark.wire import ConnectionLost, Wire
 
@@ -34,23 +34,24 @@ def bring(request: EpochRequest, task: str, batches: Iterator[pa.RecordBatch]) -
     `task` is the name of the task attempt. HostLost if the host ends meanwhile, HostRefused if it refuses or fails,
     CheckpointError if the checkpoint cannot be used.
     """
-    wire = _connect(request)
+    wire, address = _connect(request)
     try:
         wire.send({"kind": "epoch", "token": request.token, "task": task, "request": request.text()})
         _expect("go", wire)
         wire.send_rows(batches)
         return _expect("answer", wire)
     except ConnectionLost as error:
-        raise HostLost(f"HostLost: the host of replica {request.replica} is gone: {error}") from error
+        reason = last_death(address, request.token) or str(error)
+        raise HostLost(f"HostLost: the host of replica {request.replica} was lost: {reason}") from error
     finally:
         wire.close()
 
 
-def _connect(request: EpochRequest) -> Wire:
+def _connect(request: EpochRequest) -> tuple[Wire, HostAddress]:
     """A connection to the host that the driver knows, or else to the one of this node."""
     if request.host is not None:
         try:
-            return connect(request.host)
+            return connect(request.host), request.host
         except ConnectionLost:
             pass
     owner = request.owner or executor_pid()
@@ -58,7 +59,7 @@ def _connect(request: EpochRequest) -> Wire:
         request.run, request.replica, request.token, owner, tcp=not request.owner, memory=request.memory
     )
     try:
-        return connect(address)
+        return connect(address), address
     except ConnectionLost as error:
         raise HostLost(f"HostLost: the host of replica {request.replica} does not listen: {error}") from error
 

@@ -19,25 +19,31 @@ _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal
 
 @dataclass(frozen=True)
 class Death:
-    """Why a process ended; `reason` continues a sentence about what ran. `stages` are those over their time."""
+    """Why a process ended: `reason` continues a sentence about what ran, `text` is a sentence about the process.
+
+    `stages` are those over their time.
+    """
 
     kind: Literal["time", "memory", "exit", "crash", "killed"]
     reason: str
+    text: str
     stages: frozenset[int] = frozenset()
 
     @staticmethod
     def of(status: int) -> Death:
         """The death of a process that nobody here has killed, from its `waitpid` status."""
         if not os.WIFSIGNALED(status):
-            return Death("exit", f"ended the process (exit code {os.waitstatus_to_exitcode(status)})")
+            code = os.waitstatus_to_exitcode(status)
+            return Death("exit", f"ended the process (exit code {code})", f"it ended with exit code {code}")
         number = os.WTERMSIG(status)
         try:
             name = signal.Signals(number).name.removeprefix("SIG")
         except ValueError:
             name = str(number)
         if number in _CRASHES:
-            return Death("crash", f"crashed the process (signal {name})")
-        return Death("killed", f"ran each of the {STRIKES} times that the process was killed (signal {name})")
+            return Death("crash", f"crashed the process (signal {name})", f"it crashed (signal {name})")
+        reason = f"ran each of the {STRIKES} times that the process was killed (signal {name})"
+        return Death("killed", reason, f"it was killed (signal {name})")
 
 
 @dataclass(frozen=True)
@@ -52,8 +58,9 @@ class Verdict:
 class Verdicts:
     """The verdicts that no commit is known to contain yet.
 
-    `single_thread`: several operators ran at the last death, so that the next process runs one at a time until it
-    answers: another death names the guilty one.
+    - `single_thread`: several operators ran at the last death, so that the next process runs one at a time until it
+      answers: another death names the guilty one
+    - `last_death`: how the last process ended, as a sentence; empty if there was none
     """
 
     def __init__(self) -> None:
@@ -61,6 +68,7 @@ class Verdicts:
         self._strikes = 0
         self._suspects: set[int] = set()
         self.single_thread = False
+        self.last_death = ""
 
     @property
     def pending(self) -> tuple[Verdict, ...]:
@@ -69,6 +77,7 @@ class Verdicts:
     def died(self, death: Death, running: Sequence[RunningStage]) -> None:
         """Finds the guilty: the operators over their time, or the one that ran a user's function, or else the one
         whose unit ran."""
+        self.last_death = death.text
         functions = {each.stage for each in running if each.stage}
         suspects = functions or {each.unit for each in running if each.unit}
         if death.stages:

@@ -6,6 +6,10 @@
     schema, record batches, empty frame →
                                         ←     frame {"kind": "answer", "length": n}, n bytes; or an error
 
+Other requests are {"kind": "close"}, answered by {"kind": "closed"}, and {"kind": "why"}, answered by how the last
+process of the host ended. All have a "token". Refusals and errors are {"kind": "fenced", "checkpoint" or "error",
+"message": …}.
+
 A frame is its length (8 bytes, big-endian) and its bytes. Imports neither SQL nor the network: tasks load it.
 """
 
