@@ -45,6 +45,10 @@ _SINKS = f"{RegisteredSinks.__module__}:{RegisteredSinks.__name__}"
 """What hosts open folders with (see `Delivery`)."""
 
 
+_PATIENCE = 2.5
+"""Seconds that sinks have, when the engine stops, to take what is committed; the next start publishes the rest."""
+
+
 def _check(policy: str) -> None:
     """PolicyError if there is no such policy, or if it runs in simulation only."""
     Scheduler(policy_of(policy), View.of(Topology.of({"operator": ["stream"]})))
@@ -114,6 +118,8 @@ class Engine:
         self._epochs: Epochs | None = None
         self._publisher: Publisher | None = None
         self._driver: Driver | None = None
+        self._ended = threading.Event()
+        self._hurry = False
         self.resumption: Resumption | None = None
 
     # Declaring --------------------------------------------------------------------------------------------
@@ -218,19 +224,19 @@ class Engine:
                 driver.start(once=True)
                 driver.wait()
         finally:
-            self._close()
+            self._close(_PATIENCE if self._hurry else None)
         self._raise_failure()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Waits until the engine stops without `stop`; True if it has, False after `seconds`."""
-        if self._driver is None or not self._stopped(seconds):
+        if not self._ended.wait(seconds):
             return False
         self._raise_failure()
         return True
 
     def interrupt(self) -> None:
         """Ends `run_once` early, after the running epoch."""
-        driver = self._driver
+        driver, self._hurry = self._driver, True
         if driver is not None:
             driver.stop()
 
@@ -318,6 +324,7 @@ class Engine:
             lambda query, sink: self._open_sink(query, sink, run),
             dead_letters(self.dead_letters, run),
             lambda epoch: self._metrics.published(epoch),
+            self._ended.set,
             kept=not self._temporary,
         )
         jobs = SparkJobs(spark, f"headgate-{run}")
@@ -329,7 +336,9 @@ class Engine:
             sources = SparkStreams(spark)
             return Lanes(sources, checkpoint, self._frames, driver.deliver, driver.ended, driver.refuse, self._every)
 
-        driver = self._driver = Driver(epochs, lanes, self._folder)
+        self._ended.clear()
+        self._hurry = False
+        driver = self._driver = Driver(epochs, lanes, self._folder, self._ended.set)
         for query in self.queries.values():
             self._open_sinks(query)
         self._publisher.republish()
@@ -396,28 +405,17 @@ class Engine:
         assert self._publisher is not None
         self._publisher.put(epoch.commit, epoch.inline)
 
-    def _close(self) -> None:
+    def _close(self, patience: float | None = _PATIENCE) -> None:
+        """Ends everything but Spark; sinks have `patience` seconds to take what is committed."""
         if self._driver is not None:
             self._driver.stop()
         if self._publisher is not None:
-            self._publisher.close()
+            self._publisher.close(patience)
         epochs, self._epochs = self._epochs, None
         if epochs is not None:
             epochs.end_host()
         if self._temporary:
             shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _stopped(self, seconds: float | None) -> bool:
-        """Waits until the driver's loop has ended or a sink has failed."""
-        assert self._driver is not None
-        until = None if seconds is None else time.monotonic() + seconds
-        while self.failure is None:
-            left = 1.0 if until is None else min(1.0, until - time.monotonic())
-            if self._driver.wait(max(0.0, left)):
-                return True
-            if until is not None and time.monotonic() >= until:
-                return False
-        return True
 
     def _raise_failure(self) -> None:
         if self.failure is not None:

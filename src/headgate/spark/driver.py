@@ -28,8 +28,8 @@ _METRICS_AFTER = 0.5
 _GIVE_WAY = 0.2
 """The longest time (s) that an epoch without new rows waits for a lane that is about to deliver rows."""
 
-_GRACE = 4.0
-"""Seconds that `stop` waits for the running epoch before it cancels its job."""
+_GRACE, _CANCEL = 3.0, 2.0
+"""Seconds that `stop` waits for the running epoch before it cancels its job, and then for the end of the loop."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,15 @@ class Driver:
     """Runs the epochs of an engine on a thread of its own, from `start` until `stop`, the end of the rows or a failure.
 
     Messages are taken in order: a lane has rows, a lane has ended, the user changed something, stop. When there is no
-    message, rows that were left waiting get epochs of their own. Lanes and epochs are used by this thread only.
+    message, rows that were left waiting get epochs of their own. Lanes and epochs are used by this thread only. `over`
+    is called at the end of the loop.
     """
 
-    def __init__(self, epochs: Epochs, make_lanes: Callable[[Driver], Lanes], checkpoint: str) -> None:
+    def __init__(
+        self, epochs: Epochs, make_lanes: Callable[[Driver], Lanes], checkpoint: str, over: Callable[[], None]
+    ) -> None:
         self._epochs = epochs
+        self._report_over = over
         self._inbox: queue.Queue[Message] = queue.Queue()
         self._lanes = make_lanes(self)
         self._failures = EpochFailures(checkpoint)
@@ -141,7 +145,7 @@ class Driver:
         self._inbox.put(Stop())
         if not self._over.wait(_GRACE):
             self._epochs.close()
-            self._over.wait(_GRACE)
+            self._over.wait(_CANCEL)
 
     # On the loop's thread -------------------------------------------------------------------------------------
 
@@ -194,6 +198,7 @@ class Driver:
             self.failure = self.failure or error
         self._over.set()
         self._refuse_all()
+        self._report_over()
 
     def _next(self) -> Message | None:
         """The next message; None if an epoch without new rows is due."""

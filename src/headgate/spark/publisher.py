@@ -37,7 +37,7 @@ class Publisher:
     could not write.
 
     `open_sink` opens a sink of a query. `dead` writes malformed rows; `done` is called with every epoch that is
-    published. Without `threaded`, `put` publishes before it returns.
+    published, `failed` when a sink fails. Without `threaded`, `put` publishes before it returns.
 
     A sink that fails stops the publishing, not the epochs: the results stay where the commits name them, `failure` says
     why, and a restart publishes them if the checkpoint is `kept`.
@@ -49,6 +49,7 @@ class Publisher:
         open_sink: Callable[[Query, Sink], Writer],
         dead: HostWriter,
         done: Callable[[int], None],
+        failed: Callable[[], None] = lambda: None,
         threaded: bool = True,
         kept: bool = True,
         files: WrittenFiles | None = None,
@@ -57,6 +58,7 @@ class Publisher:
         self._open_sink = open_sink
         self._dead = dead
         self._done = done
+        self._failed = failed
         self._then = "; its results are in the checkpoint and are published at the next start" if kept else ""
         self._files = files or WrittenFiles()
         self._writers: dict[str, tuple[Query, list[Writer]]] = {}
@@ -84,11 +86,17 @@ class Publisher:
             self._put(_Committed(commit, again=True))
         return len(left)
 
-    def close(self) -> None:
-        """Publishes the queued epochs, then closes the sinks."""
+    def close(self, limit: float | None = None) -> None:
+        """Publishes the queued epochs, then closes the sinks. A sink that takes longer than `limit` seconds for an epoch
+        is left to itself, and what is not published yet to the next start."""
         if self._thread is not None:
             self._queue.put(None)
-            self._thread.join()
+            while self._thread.is_alive():
+                before = self._published
+                self._thread.join(limit)
+                if self._thread.is_alive() and self._published == before:
+                    self._fail(SinkError(f"the sinks did not take the results of an epoch within {limit:g} s"))
+                    return
         self._clean()
         self._dead.close()
         for _, writers in self._writers.values():
@@ -108,10 +116,14 @@ class Publisher:
             try:
                 self._all(item)
             except SinkError as error:
-                self.failure = SinkError(f"{error}{self._then}")
+                self._fail(error)
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
-                self.failure = SinkError(f"epoch {item.commit.epoch} could not be published: {reason}{self._then}")
+                self._fail(SinkError(f"epoch {item.commit.epoch} could not be published: {reason}"))
+
+    def _fail(self, error: SinkError) -> None:
+        self.failure = SinkError(f"{error}{self._then}")
+        self._failed()
 
     def _all(self, item: _Committed) -> None:
         commit = item.commit
