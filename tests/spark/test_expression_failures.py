@@ -38,6 +38,8 @@ GOOD = {
     "inside": "SELECT v FROM s WHERE kind = 'date' AND to_timestamp(x, 'd MMMM yyyy') > TIMESTAMP '2020-01-02'",
     "cased": "SELECT CASE WHEN v < 0 THEN NULL WHEN kind = 'date' THEN to_timestamp(x, 'd MMMM yyyy') END AS d FROM s",
     "coalesced": "SELECT coalesce(nullif(kind, 'date'), CAST(to_timestamp(x, 'd MMMM yyyy') AS STRING)) AS d FROM s",
+    "filtered": "SELECT window(ts, '10 seconds') AS w, count(to_timestamp(x, 'd MMMM yyyy'))"
+    " FILTER (WHERE kind = 'date') AS n FROM s GROUP BY window(ts, '10 seconds')",
     "other_stream": "SELECT v, to_timestamp(x, 'd MMMM yyyy') AS d FROM t",
     "sums": "SELECT window(ts, '10 seconds') AS w, kind, sum(v) AS n FROM s GROUP BY window(ts, '10 seconds'), kind",
 }

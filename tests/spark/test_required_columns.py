@@ -26,6 +26,8 @@ from headgate.sql import Catalog
         ("SELECT v = 1 OR md5(x) = 'b' AS m FROM s", ["is_not_true(eq(#1, 1))"]),
         ("SELECT v = 1 AND md5(x) = 'b' AS m FROM s", ["is_not_false(eq(#1, 1))"]),
         ("SELECT CASE WHEN v = 1 THEN md5(x) END AS m, md5(x) AS n FROM s", ["eq(#1, 1)", []]),
+        ("SELECT count(md5(x)) FILTER (WHERE v = 1) AS n FROM s", ["eq(#1, 1)"]),
+        ("SELECT max(v) FILTER (WHERE md5(x) > 'a') AS m, count(sha1(x)) AS n FROM s WHERE v > 2", ["gt(#1, 2)"] * 2),
     ],
 )
 def test_guards(select: str, guards: list[str | list[str]]) -> None:

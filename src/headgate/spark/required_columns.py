@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headgate.graph.expressions import Call, Expr, Foreign
-from headgate.graph.operators import Operator, Select, Source, source_of
+from headgate.graph.operators import Aggregate, Operator, Select, Source, source_of
 from headgate.graph.queries import Query
 from headgate.graph.types import BOOLEAN
 
@@ -63,17 +63,26 @@ def _require(node: Operator, wanted: frozenset[int], found: dict[str, RequiredCo
 
 
 def _foreign_uses(query: str, node: Operator) -> Iterator[ForeignUse]:
-    exprs = [expr for scope, expr in node.expressions if scope == 0]
     source = source_of(node.inputs[0]) if node.inputs else None
     if source is not None:
-        for expr in exprs:
-            # The other conditions of the same selection guard this one: a row that fails them is dropped anyway.
-            others = [e for e in exprs if e is not expr] if isinstance(node, Select) else []
-            guard = (*_conditions(node.inputs[0]), *others)
-            for part, branch in _parts(expr, guard):
+        above = tuple(_conditions(node.inputs[0]))
+        for expr, own in _guarded(node):
+            for part, branch in _parts(expr, (*above, *own)):
                 yield ForeignUse(query, source.stream, part, node.kind, branch)
     for each in node.inputs:
         yield from _foreign_uses(query, each)
+
+
+def _guarded(node: Operator) -> Iterator[tuple[Expr, list[Expr]]]:
+    """The expressions of an operator over its first input, each with the operator's own conditions for its rows."""
+    if isinstance(node, Aggregate):
+        filtered = [call for call in node.calls if call.where is not None]
+        yield from ((arg, [call.where]) for call in filtered for arg in call.args if call.where is not None)
+        node = replace(node, calls=tuple(replace(c, args=()) if c in filtered else c for c in node.calls))
+    exprs = [expr for scope, expr in node.expressions if scope == 0]
+    for expr in exprs:
+        # The other conditions of the same selection guard this one: a row that fails them is dropped anyway.
+        yield expr, [e for e in exprs if e is not expr] if isinstance(node, Select) else []
 
 
 def _parts(expr: Expr, guard: tuple[Expr, ...]) -> Iterator[tuple[Foreign, tuple[Expr, ...]]]:
