@@ -16,13 +16,15 @@ from headgate.connectors.registry import RegisteredSinks, connectors, dead_lette
 from headgate.graph.queries import Query, Sink
 from headgate.spark.checkpoint import Checkpoint, Commit
 from headgate.spark.delivery import Delivered, Delivery, HostWriters
-from headgate.spark.messages import DEAD, Place
+from headgate.spark.messages import DEAD, EpochAnswer, Place
 from headgate.spark.publisher import Publisher
-from headgate.spark.results import SinkError, Writer
-from headgate.spark.task import DEAD_SCHEMA
+from headgate.spark.resident import DEAD_SCHEMA
+from headgate.spark.results import HostWriter, SinkError, Writer
+from headgate.spark.task import bring
 from headgate.sql import Catalog
 from tests.arriving import arrive_json
 from tests.connectors.recorder import Recorder
+from tests.spark.host_driver import HostDriver
 
 KEPT = 3
 TABLE = pa.table({"k": ["a", "b", "a", "c", "a"], "v": pa.array(range(5), pa.int64())})
@@ -273,6 +275,33 @@ def test_dead_letters(setting: Setting) -> None:
     assert [file.name for file in files] == ["rows-run1-000000000.json", "rows-run1-000000001.json"]
     assert all(file.read_text().count('"reason":"why"') == 4 for file in files)
     assert sorted(path.name for path in (setting.root / "dead").iterdir()) == [file.name for file in files]
+
+
+def test_a_host_process_writes_folders(tmp_path: Path) -> None:
+    """Each epoch is done twice: the first answer is lost, with the files that it names."""
+    setting = Setting(tmp_path)
+    script = f"""CREATE STREAM s (k STRING, v BIGINT) USING parquet OPTIONS (path 'unused');
+    CREATE QUERY folders INTO parquet OPTIONS (path '{tmp_path}/folders') AS SELECT k, v FROM s WHERE v > 1"""
+    driver = HostDriver(tmp_path / "host", script, delivery=setting.delivery)
+    try:
+        writer = open_sink(None, driver.queries[0], driver.queries[0].sinks[0], driver.run)
+        publisher = setting.publisher()
+        for _ in range(3):
+            lost = EpochAnswer.unpack(bring(driver.request(rows=True), "0", driver.packed([TABLE])))
+            answer = driver.epoch(TABLE)
+            assert {file.final for file in lost.written} == {file.final for file in answer.written}
+            assert not {file.hidden for file in lost.written} & {file.hidden for file in answer.written}
+            assert answer.rows == {"folders": 3}
+            assert answer.results == answer.unwritten == ()
+            publisher.put(Commit(answer.epoch, written=answer.written), answer.inline)
+        assert isinstance(writer, HostWriter)
+        writer.clean(answer.epoch)
+        writer.close()
+    finally:
+        driver.close()
+    found = [pq.read_table(file) for file in setting.files("folders", "parquet")]
+    assert found == [TABLE.slice(2)] * 3
+    assert len(list((tmp_path / "folders").iterdir())) == 3
 
 
 @pytest.mark.spark

@@ -87,8 +87,11 @@ class Publisher:
         return len(left)
 
     def close(self, limit: float | None = None) -> None:
-        """Publishes the queued epochs, then closes the sinks. A sink that takes longer than `limit` seconds for an epoch
-        is left to itself, and what is not published yet to the next start."""
+        """Publishes the queued epochs, then closes the sinks.
+
+        A sink that takes longer than `limit` seconds for an epoch is left to itself, and what is not published yet to
+        the next start.
+        """
         if self._thread is not None:
             self._queue.put(None)
             while self._thread.is_alive():
