@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headgate.runtime import Folder, Limits, Network
+from headgate.runtime import Folder, Limits, Network, saved_figures
 from tests.runtime.plans import above, columns, graph, per_window, query, rows, source, table
 from tests.runtime.small_network import batches, expected, small
 from tests.runtime.ways import POLICIES
@@ -123,5 +123,36 @@ def test_what_a_policy_has_learned_is_restored_unless_the_policy_changed(tmp_pat
     assert learned("threshold:limit=2,interval=1ms", manifest) == {"short": False}
     assert learned("fifo", manifest) == {}
     # Version 2 had pickled it: it is not loaded.
-    older = {**manifest, "version": 2, "policy": {"text": manifest["policy"]["text"], "pickle": "gAR9lC4="}}
+    figures = json.loads(manifest.pop("figures"))
+    for name, outbox in figures["outboxes"].items():
+        outbox["batches"] = manifest["outboxes"].get(name, [])
+    pickled = {"text": manifest["policy"]["text"], "pickle": "gAR9lC4="}
+    older = {**manifest, **figures, "version": 2, "policy": pickled}
     assert learned("threshold:limit=1,interval=1ms", older) == {"short": False}
+
+
+def test_figures_are_restored_and_may_be_a_second_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Folder(tmp_path, keep=True)
+    network = Network(graph(*small()), "fifo", store=store)
+
+    def counted() -> list[int]:
+        """Result rows of each query after a restart, as the metrics have them."""
+        restored = Network(graph(*small()), "fifo", store=store)
+        restored.restore(json.loads(json.dumps(network.snapshot())))
+        return [restored.metrics()["queries"][name]["rows"] for name in sorted(restored.queries)]
+
+    def present() -> list[int]:
+        return [network.metrics()["queries"][name]["rows"] for name in sorted(network.queries)]
+
+    monkeypatch.setattr(saved_figures, "EVERY", 1e9)
+    network.push("s", rows(100))
+    network.run()
+    first = present()
+    assert sum(first) > 0
+    assert counted() == first
+    network.push("s", rows(100, 1, 50.0))
+    network.run()
+    assert present() != first
+    assert counted() == first, "they were saved a moment ago"
+    monkeypatch.setattr(saved_figures, "EVERY", 0.0)
+    assert counted() == present()

@@ -2,11 +2,13 @@
 
 A manifest consists of plain values for JSON and names the parts it needs under "parts". Waiting rows are parts: each is
 written once, by spilling or by a snapshot, whichever comes first. So is each part of an operator's state: a part that
-the previous snapshot has is not written again.
+the previous snapshot has is not written again. Rows and state are exact; the figures that people and policies read
+(counts of rows, costs, latencies) may be a second old.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -23,22 +25,18 @@ from headgate.scheduling.registry import described
 
 VERSION = 3
 READABLE = (2, VERSION)
-"""Version 2 has pickled what the policy has learned, which is not read."""
+"""The versions that `restore` takes."""
 
 
 def save(state: NetworkState) -> dict[str, Any]:
     """Writes everything that was not written before, and describes the network. Called while no grant runs."""
     wiring = state.wiring
-    state.loop.measurement.update(state.clock())
     items = ManifestItems(state.memory)
     queues = {key: items.runs(queue) for key, queue in zip(wiring.edge_keys, wiring.queues, strict=True) if queue}
     outboxes = {
-        name: {
-            "batches": [items.place(queued) for queued in outbox.waiting],
-            "rows": outbox.rows,
-            "latency": outbox.latency.state(),
-        }
+        name: [items.place(queued) for queued in outbox.waiting]
         for name, outbox in state.outboxes.items()
+        if outbox.waiting
     }
     operators = state.state_parts.save(wiring.stages)
     batches = items.write()
@@ -50,9 +48,8 @@ def save(state: NetworkState) -> dict[str, Any]:
         "queues": queues,
         "outboxes": outboxes,
         "operators": operators,
-        "counters": {s.key: [s.rows_in, s.rows_out, s.runs, s.spent, s.width] for s in wiring.stages},
         "performance": asdict(state.loop.view.performance),
-        "statistics": state.figures(),
+        "figures": state.saved_figures.text(state),
         "watermarks": dict(state.watermarks),
         "marked": dict(state.sent),
         "policy": {"text": described(state.policy), "state": state.policy.state()},
@@ -62,6 +59,8 @@ def save(state: NetworkState) -> dict[str, Any]:
 
 def restore(state: NetworkState, manifest: Mapping[str, Any]) -> None:
     """Fills a new network from a manifest. Called while no grant runs. Leaves out what has no place in it any more."""
+    if manifest["version"] == 2:
+        manifest = _from_version_2(manifest)
     for known in manifest["failures"]:
         failure = Failure(**known)
         query = state.graph.queries.get(failure.query)
@@ -69,7 +68,7 @@ def restore(state: NetworkState, manifest: Mapping[str, Any]) -> None:
             state.failures[failure.query] = failure
             state.graph.remove(failure.query)
     known = manifest["policy"]
-    # Another policy, or the same one with other parameters, starts fresh; so does one saved by version 2.
+    # Another policy, or the same one with other parameters, starts fresh.
     if "state" in known and known["text"] == described(state.policy):
         state.policy.restore(known["state"])
     state.rebuild()
@@ -78,10 +77,12 @@ def restore(state: NetworkState, manifest: Mapping[str, Any]) -> None:
     for stage in state.wiring.stages:
         if stage.key in manifest["operators"]:
             state.state_parts.load(stage, manifest["operators"][stage.key])
-    _restore_counters(state.wiring, manifest["counters"])
+    figures = json.loads(manifest["figures"])
+    _restore_counters(state.wiring, figures["counters"])
+    _restore_outboxes(state.outboxes, figures["outboxes"])
     _restore_batches(state, manifest)
     # Again, now that rows wait: the scheduler and the statistics start from them.
-    state.rebuild(manifest["statistics"])
+    state.rebuild(figures["statistics"])
     state.loop.view.performance = Performance(**manifest["performance"])
 
 
@@ -185,15 +186,15 @@ def _restore_batches(state: NetworkState, manifest: Mapping[str, Any]) -> None:
                 else:
                     queue.put_piece(Piece(batches.reader(item[0], cls), item[1], item[2]))
     for name, outbox in state.outboxes.items():
-        if name in manifest["outboxes"]:
-            _restore_outbox(outbox, manifest["outboxes"][name], batches)
+        outbox.waiting = [batches.reader(place, OUTBOX) for place in manifest["outboxes"].get(name, ())]
     batches.adopt(state.memory)
 
 
-def _restore_outbox(outbox: Outbox, state: Mapping[str, Any], batches: RestoredBatches) -> None:
-    outbox.waiting = [batches.reader(place, OUTBOX) for place in state["batches"]]
-    outbox.rows = state["rows"]
-    outbox.latency = Latency.of(state["latency"])
+def _restore_outboxes(outboxes: Mapping[str, Outbox], state: Mapping[str, Any]) -> None:
+    for name, outbox in outboxes.items():
+        if name in state:
+            outbox.rows = state[name]["rows"]
+            outbox.latency = Latency.of(state[name]["latency"])
 
 
 def _restore_counters(wiring: Wiring, state: Mapping[str, Sequence[float]]) -> None:
@@ -202,6 +203,13 @@ def _restore_counters(wiring: Wiring, state: Mapping[str, Sequence[float]]) -> N
             known = state[stage.key]
             stage.rows_in, stage.rows_out, stage.runs = int(known[0]), int(known[1]), int(known[2])
             stage.seconds, stage.timed, stage.width = float(known[3]), stage.rows_in, float(known[-1])
+
+
+def _from_version_2(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Version 2 had the figures among the rest, and pickled what the policy had learned, which is not read."""
+    figures = {name: manifest[name] for name in ("counters", "outboxes", "statistics")}
+    outboxes = {name: outbox["batches"] for name, outbox in manifest["outboxes"].items()}
+    return {**manifest, "outboxes": outboxes, "figures": json.dumps(figures)}
 
 
 def parts_of(batches: Sequence[Mapping[str, Any]], operators: Mapping[str, Any]) -> list[str]:

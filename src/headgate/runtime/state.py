@@ -15,6 +15,7 @@ from headgate.runtime.loop import Loop
 from headgate.runtime.measurement import Figures, figures, statistics_from
 from headgate.runtime.memory import Memory
 from headgate.runtime.outbox import Outbox
+from headgate.runtime.saved_figures import SavedFigures
 from headgate.runtime.state_parts import StateParts
 from headgate.runtime.threads import ThreadControl
 from headgate.scheduling import Policy, Scheduler, View
@@ -55,6 +56,7 @@ class NetworkState:
         self.watermarks: dict[str, int] = {}
         self.sent: dict[str, int] = {}
         self.state_parts = StateParts(memory)
+        self.saved_figures = SavedFigures()
         self.earlier = (0, 0.0)
         self._make = make
         self._longest_grant = longest_grant
