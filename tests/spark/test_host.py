@@ -132,7 +132,7 @@ def test_whatever_is_killed_at_whatever_step_the_results_are_the_same(driver: Ho
                 rows = kill_while_feeding(driver, rows)
             else:
                 rows = kill_before_answer(driver, rows, what)
-            said = "it was killed" if what == "child" else ""
+            said = "it was killed" if what == "child" else None
             with pytest.raises(Broken if what == "connection" else HostLost, match=said):
                 bring(driver.request(rows=True), "0", rows)
         else:

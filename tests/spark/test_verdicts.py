@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from headgate.spark.flight_record import RunningStage, SharedFlightRecord
+from headgate.spark.messages import BLAMED
 from headgate.spark.verdicts import STRIKES, Death, Verdicts
 
 CRASH = Death.of(11)
@@ -43,6 +44,7 @@ def test_a_crash_is_the_fault_of_the_only_one_that_ran(
     verdicts.died(CRASH, running)
     assert convicted(verdicts) == guilty
     assert verdicts.single_thread == (len(running) > 1 and not guilty)
+    assert (BLAMED in verdicts.last_death) == bool(guilty)
 
 
 def test_only_functions_over_their_time_are_to_blame() -> None:

@@ -6,6 +6,7 @@ import re
 import time
 
 from headgate.spark.checkpoint import CheckpointError
+from headgate.spark.messages import BLAMED
 
 _RETRIES = 5
 _RETRY_WINDOW = 60.0
@@ -38,6 +39,8 @@ class EpochFailures:
 
     def final(self, error: Exception) -> Exception | None:
         """None if the epoch may be repeated; else the error that ends the run, in one line."""
+        if BLAMED in str(error):
+            return None
         now = time.monotonic()
         if now - self._last > _RETRY_WINDOW:
             self._retries = 0

@@ -257,6 +257,7 @@ class Epochs:
             host=self.host,
             owner=self._owner,
             expression_failures=self._failing,
+            continues=self.commit.snapshots[0].file if self.commit.snapshots else "",
         )
 
     def _commit(self, answer: EpochAnswer, request: EpochRequest, batch: LaneBatch | None, began: float) -> None:

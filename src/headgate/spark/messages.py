@@ -21,6 +21,10 @@ DEAD = "dead letters"
 """The name of the malformed rows among the results."""
 
 
+BLAMED = "the queries to blame fail, and the epoch is repeated for all others"
+"""Part of the error of a task whose host ended, where it is known which queries were to blame."""
+
+
 @dataclass(frozen=True)
 class Place:
     """The location of bytes in the checkpoint: a file, the range in it, and their checksum."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from headgate.spark.flight_record import RunningStage
+from headgate.spark.messages import BLAMED
 
 STRIKES = 3
 """Deaths in a row, without an answer between them, after which an operator that ran at each of them is to blame though
@@ -75,9 +76,13 @@ class Verdicts:
         return tuple(self._pending)
 
     def died(self, death: Death, running: Sequence[RunningStage]) -> None:
-        """Finds the guilty: the operators over their time, or the one that ran a user's function, or else the one
+        """Finds who is to blame: the operators over their time, or the one that ran a user's function, or else the one
         whose unit ran."""
-        self.last_death = death.text
+        before = len(self._pending)
+        self._find_guilty(death, running)
+        self.last_death = f"{death.text}; {BLAMED}" if len(self._pending) > before else death.text
+
+    def _find_guilty(self, death: Death, running: Sequence[RunningStage]) -> None:
         functions = {each.stage for each in running if each.stage}
         suspects = functions or {each.unit for each in running if each.unit}
         if death.stages:
