@@ -12,6 +12,7 @@ import pytest
 
 import headgate as hg
 from headgate.graph.queries import Sink
+from headgate.spark.epoch_failures import EpochFailures
 from headgate.spark.expression_failures import CatalystColumns
 from headgate.spark.messages import ExpressionFailure
 from headgate.spark.packing import Packing
@@ -325,6 +326,12 @@ def test_a_job_is_lost_for_reasons_outside_of_it(text: str) -> None:
 
     with pytest.raises(JobLost):
         job_error(Frame())
+
+
+def test_the_end_of_a_text_is_no_lost_worker() -> None:
+    cause = "com.fasterxml.jackson.core.io.JsonEOFException: Unexpected end-of-input"
+    assert not EpochFailures.transient(RuntimeError(cause))
+    assert EpochFailures.transient(RuntimeError("java.io.EOFException"))
 
 
 STACK = "\n\tat org.apache.spark.X.y(X.scala:1)\n"

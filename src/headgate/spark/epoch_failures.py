@@ -13,7 +13,7 @@ _RETRY_WINDOW = 60.0
 """Seconds without a failure after which the count of retries starts again."""
 
 _LOST = ("HostLost", "Python worker exited unexpectedly", "ExecutorLost", "Connection reset", "Broken pipe")
-_LATE = ("EOFException", "CANNOT_OPEN_SOCKET", "Accept timed out")
+_LATE = ("java.io.EOFException", "CANNOT_OPEN_SOCKET", "Accept timed out")
 """Signs of a host, a worker or an executor that was lost, or of a worker that started too late on a busy machine."""
 
 _UNWRITABLE = ("No space left on device", "Read-only file system", "Disk quota exceeded")
