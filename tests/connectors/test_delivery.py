@@ -224,7 +224,7 @@ def test_attempts_that_were_not_committed_leave_nothing(setting: Setting) -> Non
     staging = setting.root / "folders" / ".headgate" / "folders-run1"
     assert len(list(staging.iterdir())) == 3
     publisher.put(setting.commit(0, delivered), {})
-    assert [path.name for path in staging.iterdir()] == ["000000001-a1-0.tmp"]
+    assert [path.name[:12] for path in staging.iterdir()] == ["000000001-a1"]
     publisher.close()
     assert [pq.read_table(file) for file in setting.files("folders", "parquet")] == [TABLE]
 
@@ -259,6 +259,29 @@ def test_a_folder_that_nobody_can_write_stops_publication_and_loses_nothing(sett
     staging.unlink()
     assert setting.publisher("folders").republish() == 2
     assert [pq.read_table(file) for file in setting.files("folders", "parquet")] == [TABLE, TABLE]
+
+
+def test_several_sinks_of_a_query_in_one_folder(tmp_path: Path) -> None:
+    into = f"OPTIONS (path '{tmp_path}/out')"
+    by_key = f"OPTIONS (path '{tmp_path}/out', partitionBy 'k')"
+    setting = Setting(
+        tmp_path,
+        script=f"""CREATE STREAM s (k STRING, v BIGINT) USING rate;
+        CREATE QUERY q INTO parquet {into} INTO json {into} INTO parquet {by_key} INTO parquet {into}
+        AS SELECT k, v FROM s""",
+    )
+    publisher = setting.publisher("q")
+    delivered = setting.deliver(0, ("q", TABLE))
+    publisher.put(setting.commit(0, delivered), delivered.inline)
+    [whole] = setting.files("out", "parquet")
+    assert pq.ParquetFile(whole).read() == TABLE
+    [lines] = setting.files("out", "json")
+    assert lines.read_text().count('{"k":') == 5
+    assert {f.parent.name: pq.ParquetFile(f).metadata.num_rows for f in (tmp_path / "out").glob("*/*.parquet")} == {
+        "k=a": 3,
+        "k=b": 1,
+        "k=c": 1,
+    }
 
 
 def test_dead_letters(setting: Setting) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -147,6 +148,19 @@ def test_a_file_that_was_moved_and_then_read_away_is_published(tmp_path: Path) -
     # In the epoch's own publication it cannot have been moved: it is lost.
     with pytest.raises(SinkError, match=r"^query q: .*q-run1-000000000.*parquet cannot be written: "):
         WrittenFiles().publish(staged[0])
+
+
+def test_a_folder_of_a_partition_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    writer, files = _writer(tmp_path), WrittenFiles()
+    for epoch in (0, 1):
+        staged = writer.stage(_results(epoch), "a1")
+        for file in staged:
+            files.publish(file)
+        shutil.rmtree(tmp_path / "k=a")
+    assert _rows(tmp_path) == Counter({"2": 2, "3": 2})
+    for file in writer.stage(_results(2), "a1"):
+        files.publish(file)
+    assert _rows(tmp_path) == Counter({"2": 3, "3": 3, "1": 1, "4": 1, "5": 1})
 
 
 def test_a_host_that_does_not_see_the_drivers_folder_writes_nothing(tmp_path: Path) -> None:

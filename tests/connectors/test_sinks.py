@@ -396,3 +396,18 @@ def test_memory_ignores_an_epoch_that_it_has() -> None:
         writer.follow(run)
         writer.publish(Results("q", epoch, _table(ROWS[:1])))
     assert writer.table().num_rows == 3
+
+
+def test_memory_keeps_the_keys_that_changed_last() -> None:
+    writer = MemoryWriter(pa.schema([("n", pa.int64())]), 2)
+
+    def change(epoch: int, keys: str, deleted: list[bool]) -> list[int]:
+        values = pa.table({"n": [10 * epoch + number for number in range(len(keys))]})
+        writer.publish(Results("q", epoch, values, pa.table({"k": list(keys)}), pa.chunked_array([deleted])))
+        found: list[int] = writer.table()["n"].to_pylist()
+        return found
+
+    assert change(0, "abc", [False] * 3) == [1, 2]
+    assert change(1, "ba", [False, True]) == [2, 10]
+    assert change(2, "c", [True]) == [10]
+    assert len(writer._current) == 1

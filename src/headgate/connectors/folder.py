@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -167,9 +168,11 @@ class FolderWriter(HostWriter):
             for number, start in enumerate(range(0, table.num_rows, step)):
                 count = f"-{number}" if self._most else ""
                 name = f"{self._name}-{results.epoch:09d}{self._part}{count}.{self._ending}"
-                hidden = f"{self._staging}/{results.epoch:09d}-{attempt}{self._part}-{len(staged)}.tmp"
                 rows = table.slice(start, step)
                 final = f"{folder}/{name}" if folder else name
+                # The checksum tells apart files of two sinks of the query in one folder.
+                unique = f"{len(staged)}-{zlib.crc32(final.encode()):08x}"
+                hidden = f"{self._staging}/{results.epoch:09d}-{attempt}{self._part}-{unique}.tmp"
                 staged.append(WrittenFile(self._query, self._folder, hidden, final, rows.num_rows))
                 try:
                     self._write(hidden, rows)

@@ -15,7 +15,8 @@ from headgate.spark.results import DriverWriter, Results
 
 _ROWS = OptionDeclaration(
     "rows",
-    "newest rows that `engine.results` keeps; default: `results` of the engine",
+    "newest rows that `engine.results` keeps, of a query that updates the keys that changed last; default: `results` of"
+    " the engine",
     "integer",
     default="10000",
     least=1,

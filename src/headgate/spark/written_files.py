@@ -37,7 +37,6 @@ class WrittenFiles:
     def __init__(self, files: fs.FileSystem | None = None) -> None:
         self._given = files
         self._opened: dict[str, tuple[fs.FileSystem, str]] = {}
-        self._made: set[str] = set()
 
     def publish(self, file: WrittenFile, again: bool = False) -> None:
         """Moves a file into place.
@@ -55,19 +54,20 @@ class WrittenFiles:
             raise SinkError(f"{whose}: {file.folder}/{file.final} cannot be written: {error}") from error
 
     def _move(self, files: fs.FileSystem, hidden: str, final: str, again: bool) -> None:
-        parent = final.rpartition("/")[0]
-        copied = is_object_store(files)
         try:
-            if parent not in self._made and not copied:
-                files.create_dir(parent, recursive=True)
-                self._made.add(parent)
-            if copied:
-                files.copy_file(hidden, final)
-                files.delete_file(hidden)
-            else:
-                files.move(hidden, final)
+            _rename(files, hidden, final)
         except OSError:
             if files.get_file_info(hidden).type != fs.FileType.NotFound:
+                # Most likely the first file of a partition.
+                files.create_dir(final.rpartition("/")[0], recursive=True)
+                _rename(files, hidden, final)
+            elif not again and files.get_file_info(final).type == fs.FileType.NotFound:
                 raise
-            if not again and files.get_file_info(final).type == fs.FileType.NotFound:
-                raise
+
+
+def _rename(files: fs.FileSystem, hidden: str, final: str) -> None:
+    if is_object_store(files):
+        files.copy_file(hidden, final)
+        files.delete_file(hidden)
+    else:
+        files.move(hidden, final)
