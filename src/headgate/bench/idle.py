@@ -22,7 +22,7 @@ from headgate.outcome import Outcome, at_most
 from headgate.spark.session import local_session
 
 WARM_FILES = 30
-SETTLE, MEASURED = 15.0, 60.0
+SETTLE, MEASURED = 30.0, 60.0
 FIRST_ROWS = 5
 PAUSE = 4.0
 """Seconds without rows before each of the first rows."""

@@ -26,10 +26,12 @@ BUSY_STEP = 0.1
 """Seconds between two looks while rows arrive."""
 IDLE_STEP = 0.03
 """Seconds between two looks at the folders while the gate is closed."""
-LONGEST = 5.0
+LONGEST = 2.0
 """Seconds after which Spark may look once although no folder has changed: for file systems whose times are late."""
 SHORTEST_POLL, LONGEST_POLL = 0.005, 0.2
 """Seconds between two looks of Spark at sources that cannot be watched: doubled with each look in vain."""
+HANDOVER = 0.01
+"""Seconds that the gate leaves the lock to the query that waits for it."""
 SHARE = 0.01
 """The share of a core that watching may take: large trees of folders are looked at less often."""
 SLOWEST = 0.15
@@ -48,7 +50,7 @@ class Gate:
     def __init__(self, query: Any, folders: Sequence[str] | None) -> None:
         self._query = query
         self._folders = None if folders is None else _Folders(folders)
-        self._lock = _lock_of(query)
+        self._lock, self._milliseconds = _lock_of(query)
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         if self._lock is not None:
@@ -77,15 +79,15 @@ class Gate:
         pause = LONGEST if self._watching else SHORTEST_POLL
         while not self._closed.is_set():
             # The thread that takes the lock must release it: PySpark gives each thread of ours one of the JVM's.
-            if not self._lock.tryLock():
-                time.sleep(SHORTEST_POLL)
+            # Waiting for it takes its turn before Spark's next look; asking now and then would rarely find it free.
+            if not self._lock.tryLock(500, self._milliseconds):
                 continue
             try:
                 found = self._delivering() or self._changed() or self._pause(pause)
             finally:
                 self._lock.unlock()
-            # A look lasts longer than this, and holds the lock from its beginning.
-            if found or self._closed.wait(IDLE_STEP) or self._delivering() or not self._query.isActive:
+            # Time for the waiting query to take the lock; it has it until it has looked.
+            if found or self._closed.wait(HANDOVER) or self._delivering() or not self._query.isActive:
                 return
             pause = LONGEST if self._watching else min(2 * pause, LONGEST_POLL)
 
@@ -152,12 +154,12 @@ class _Folders:
 
     def changed(self) -> bool:
         """Whether a known folder has changed since the last call."""
-        began = time.perf_counter()
+        began = time.thread_time()
         now = {path: _modified(path) for path in self._times}
         changed = now != self._times
         self._times = now
         # Slower after a slow look; a look that was slow by chance is forgotten again.
-        self.step = max(IDLE_STEP, 0.9 * self.step, (time.perf_counter() - began) / SHARE)
+        self.step = max(IDLE_STEP, 0.9 * self.step, (time.thread_time() - began) / SHARE)
         return changed
 
 
@@ -179,17 +181,18 @@ def _modified(path: str) -> int:
         return 0
 
 
-def _lock_of(query: Any) -> Any:
-    """The lock that Spark takes before it looks for new rows; None if it cannot be had."""
+def _lock_of(query: Any) -> tuple[Any, Any]:
+    """The lock that Spark takes before it looks for new rows, and Java's word for milliseconds; None if it cannot be
+    had."""
     try:
         from py4j.clientserver import ClientServer
         from pyspark import SparkContext
 
         # Without a JVM thread for each of ours, the lock could be released by a thread that does not have it.
         if not isinstance(SparkContext._gateway, ClientServer):
-            return None
+            return None, None
         lock = query._jsq.streamingQuery().awaitProgressLock()
         lock.isHeldByCurrentThread()
-        return lock
+        return lock, SparkContext._gateway.jvm.java.util.concurrent.TimeUnit.MILLISECONDS
     except Exception:
-        return None
+        return None, None
