@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 import uuid
 import zlib
@@ -152,6 +153,11 @@ class Checkpoint:
         self._lock = threading.Lock()
         self.saving = threading.RLock()
         """Held while a plan and its tables are saved, so that `clean` does not remove a table that has no plan yet."""
+
+    @property
+    def absolute_uri(self) -> str:
+        """The folder as hosts and executors find it, which have working directories of their own."""
+        return self.uri if "://" in self.uri else os.path.abspath(self.uri)
 
     def bundle(self, folder: str, epoch: int, attempt: str) -> Bundle:
         return Bundle(self, f"{folder}/{epoch:012d}-{attempt}.bin")

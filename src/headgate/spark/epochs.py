@@ -244,7 +244,7 @@ class Epochs:
             run=self._run,
             token=self._token,
             fence=(self._generation, self._requests),
-            checkpoint=self._checkpoint.uri,
+            checkpoint=self._checkpoint.absolute_uri,
             epoch=self.commit.epoch + 1,
             after=self.commit.epoch,
             attempt=uuid.uuid4().hex[:8],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -50,9 +49,7 @@ class OutboxRows:
             types.StructField(name, to_spark(field.type))
             for name, field in zip(self.columns, self.query.plan.schema.fields, strict=False)
         ]
-        # Executors have a working directory of their own.
-        checkpoint = self.checkpoint if "://" in self.checkpoint else os.path.abspath(self.checkpoint)
-        read = partial(_read, checkpoint, self.places, self.columns)
+        read = partial(_read, self.checkpoint, self.places, self.columns)
         count = len(self.places)
         return spark.range(0, count, 1, count).mapInArrow(read, types.StructType(fields))
 

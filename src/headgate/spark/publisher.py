@@ -160,7 +160,7 @@ class Publisher:
                 writer.publish(self._results(query, commit.epoch, self._read(unwritten)))
         for writer in writers:
             if isinstance(writer, ExecutorWriter) and results:
-                writer.publish(OutboxRows(query, commit.epoch, self._checkpoint.uri, results))
+                writer.publish(OutboxRows(query, commit.epoch, self._checkpoint.absolute_uri, results))
         in_driver = [writer for writer in writers if isinstance(writer, DriverWriter)]
         few = _places(commit.newest, name) or results
         if in_driver and few:
