@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -48,6 +49,12 @@ def leave_politely(values: pa.Array) -> pa.Array:
     return values
 
 
+def kill(values: pa.Array) -> pa.Array:
+    if _bad(values):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return values
+
+
 def crash(values: pa.Array) -> pa.Array:
     if _bad(values):
         ctypes.string_at(0)
@@ -69,6 +76,7 @@ HARMS: dict[Callable[[pa.Array], pa.Array], str] = {
     hang_in_c: "hang_in_c ran longer than its limit of 2 s",
     leave: "leave ended the process (exit code 3)",
     leave_politely: "SystemExit: enough",
+    kill: "kill ran each of the 3 times that the process was killed (signal KILL)",
     crash: "crash crashed the process (signal SEGV)",
     swallow: "swallow used more memory than the host's limit of",
 }

@@ -71,6 +71,17 @@ def test_a_kill_from_outside_is_nobodys_fault_until_it_repeats() -> None:
     assert convicted(verdicts) == {(7, True)}
 
 
+def test_memory_is_the_fault_of_those_that_ran_while_it_grew() -> None:
+    verdicts = Verdicts()
+    verdicts.died(Death("memory", "too much", "", frozenset({5})), [function(5), function(6)])
+    assert convicted(verdicts) == {(5, True)}
+    verdicts = Verdicts()
+    for strike in range(STRIKES):
+        assert not verdicts.pending, strike
+        verdicts.died(Death("memory", "too much", ""), [function(6)])
+    assert convicted(verdicts) == {(6, True)}
+
+
 def test_a_verdict_is_kept_until_its_epoch_is_committed() -> None:
     verdicts = Verdicts()
     verdicts.died(CRASH, [function(5)])

@@ -60,6 +60,15 @@ def _process(pid: int) -> tuple[str, int]:
     return head.partition("(")[2], int(rest.split()[1])
 
 
+def machine_memory() -> int:
+    """The memory of this machine, or of the container that this process runs in."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):
+            found = min(found, int(Path(limit).read_text()))
+    return found
+
+
 def resident_bytes(pid: int) -> int:
     """The memory that a process occupies; 0 where the system does not say."""
     try:

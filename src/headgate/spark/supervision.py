@@ -9,6 +9,7 @@ import select
 import signal
 import socket
 import time
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -17,7 +18,7 @@ from typing import Any, NoReturn
 from headgate.spark.flight_record import SharedFlightRecord
 from headgate.spark.host import Host, HostServer
 from headgate.spark.messages import HostAddress
-from headgate.spark.processes import end_with_parent, ending_of, is_alive, resident_bytes
+from headgate.spark.processes import end_with_parent, ending_of, is_alive, machine_memory, resident_bytes
 from headgate.spark.supervisor import SupervisorSettings
 from headgate.spark.verdicts import Death, Verdicts
 
@@ -29,16 +30,16 @@ CHECK = 0.25
 SILENCE = 3600.0
 """Seconds without a request after which a host ends."""
 
+REMEMBERED = 480
+"""Looks of which the memory is remembered: two minutes."""
+
 BROKEN = 70
 """The exit code of a network's process that found a mistake of its own."""
 
 
 def default_memory() -> int:
     """A host's memory limit: a fifth of the machine's memory, so that up to four hosts fit beside Spark."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 5
-    except (ValueError, OSError):
-        return 4 << 30
+    return machine_memory() // 5
 
 
 # Arrow imports these when it first needs them, which takes most of a second: before the fork it is done once.
@@ -62,6 +63,7 @@ class Supervisor:
         self._death: Death | None = None
         self._overdue: set[tuple[int, float]] = set()
         self._looked = 0.0
+        self._sizes: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
         self._memory = settings.memory or default_memory()
         self._broken = self._closing = False
         self._serving = False
@@ -176,8 +178,8 @@ class Supervisor:
         if now - before < CHECK / 2:
             return
         self._looked = now
-        overdue = {(each.stage, each.since): each for each in self._record.running() if each.stage}
-        overdue = {key: each for key, each in overdue.items() if now - each.since > each.limit}
+        running = [each for each in self._record.running() if each.stage]
+        overdue = {(each.stage, each.since): each for each in running if now - each.since > each.limit}
         # Seen twice in a row: a function must not pay for a machine that was suspended.
         twice = [each for key, each in overdue.items() if key in self._overdue and now - before < 4 * CHECK]
         self._overdue = set(overdue)
@@ -187,10 +189,18 @@ class Supervisor:
             reason = f"ran longer than its limit of {limit:g} s"
             self._death = Death("time", reason, f"a function {reason}", stages)
             self._kill()
-        elif resident_bytes(self._child) > self._memory:
+            return
+        self._sizes.append((now, resident_bytes(self._child)))
+        if self._sizes[-1][1] > self._memory:
             reason = f"used more memory than the host's limit of {self._memory / 1e9:.1f} GB"
-            self._death = Death("memory", reason, f"it {reason}")
+            guilty = frozenset(each.stage for each in running if self._growth(each.since) > self._memory / 10)
+            self._death = Death("memory", reason, f"it {reason}", guilty)
             self._kill()
+
+    def _growth(self, since: float) -> int:
+        """Bytes by which the memory of the child has grown since a moment."""
+        before = [size for at, size in self._sizes if at <= since] or [self._sizes[0][1]]
+        return self._sizes[-1][1] - before[-1]
 
     def _child_is_gone(self) -> None:
         self._listen_to_child()
@@ -198,6 +208,7 @@ class Supervisor:
             self._verdicts.died(self._death or Death.of(self._status), self._record.running())
         self._death, self._broken = None, False
         self._overdue.clear()
+        self._sizes.clear()
         # What users' functions started ends with it.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child, signal.SIGKILL)

@@ -22,7 +22,7 @@ _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal
 class Death:
     """Why a process ended: `reason` continues a sentence about what ran, `text` is a sentence about the process.
 
-    `stages` are those over their time.
+    `stages` are those known to be the cause: over their time, or running while memory grew.
     """
 
     kind: Literal["time", "memory", "exit", "crash", "killed"]
@@ -76,8 +76,8 @@ class Verdicts:
         return tuple(self._pending)
 
     def died(self, death: Death, running: Sequence[RunningStage]) -> None:
-        """Finds who is to blame: the operators over their time, or the one that ran a user's function, or else the one
-        whose unit ran."""
+        """Finds who is to blame: the operators known to be the cause, or the one that ran a user's function, or else
+        the one whose unit ran. Where the cause may lie elsewhere, only if it repeats."""
         before = len(self._pending)
         self._find_guilty(death, running)
         self.last_death = f"{death.text}; {BLAMED}" if len(self._pending) > before else death.text
@@ -89,7 +89,7 @@ class Verdicts:
             self._convict(death.stages, True, death.reason)
         elif not suspects:
             self._strikes, self._suspects = 0, set()
-        elif death.kind == "killed" or (death.kind == "memory" and not functions):
+        elif death.kind in ("killed", "memory"):
             self._strike(suspects, bool(functions), death.reason)
         elif len(suspects) == 1:
             self._convict(suspects, bool(functions), death.reason)
