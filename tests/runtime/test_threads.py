@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from headgate.runtime import Folder, Limits, Network
-from tests.runtime.plans import above, both, columns, failing, graph, query, rows, source
+from tests.runtime.plans import above, both, columns, failing, graph, per_window, query, rows, source
 from tests.runtime.small_network import batches, expected, results, small
 from tests.runtime.ways import MODES, POLICIES
 from tests.waiting import LIMIT, wait_until
@@ -170,4 +170,33 @@ def test_a_slow_function_stalls_no_other_query() -> None:
         released.set()
         runner.join()
     assert sum(r.rows.num_rows for r in network.take("slow")) == 10
+    network.close()
+
+
+@pytest.mark.parametrize("mode", ["policy", "graph", "operator", "hybrid"])
+@pytest.mark.parametrize("single_thread", [False, True])
+def test_a_run_that_is_interrupted_ends_after_its_grants(mode: str, single_thread: bool) -> None:
+    s = source()
+    network = Network(
+        graph(query("good", columns(above(s, 50), 2)), query("windows", per_window(above(s, 20)))),
+        mode=mode,
+        threads=3,
+    )
+    network.single_thread = single_thread
+    for seed in range(20):
+        network.push("s", rows(100, seed, seed * 10.0))
+    asked = []
+
+    def interrupted() -> bool:
+        asked.append(network.waiting)
+        return True
+
+    report = network.run(interrupted=interrupted)
+    assert asked
+    assert report.grants > 0
+    assert report.waiting, "everything was done before it was asked"
+    network.finish()
+    assert network.run(interrupted=lambda: False).done
+    values = [v for seed in range(20) for v in rows(100, seed).column(2).to_pylist()]
+    assert sum(r.rows.num_rows for r in network.take("good")) == sum(v > 50 for v in values)
     network.close()
