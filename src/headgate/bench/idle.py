@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headgate.bench.feed import rows, write
-from headgate.bench.processor_time import processor_seconds
+from headgate.bench.processor_time import ProcessorTime
 from headgate.bench.workload import CLASSES, declarations, workload_21
 from headgate.connectors import callback
 from headgate.engine import Engine
@@ -62,9 +62,9 @@ def run() -> Outcome:
         engine.start()
         busy = [answer("s0", number) for number in range(WARM_FILES)]
         time.sleep(SETTLE)
-        before, began = processor_seconds(), time.monotonic()
+        used, began = ProcessorTime(), time.monotonic()
         time.sleep(MEASURED)
-        cores = (processor_seconds() - before) / (time.monotonic() - began)
+        cores = used.end() / (time.monotonic() - began)
         first: list[float] = []
         for number in range(FIRST_ROWS):
             time.sleep(PAUSE)

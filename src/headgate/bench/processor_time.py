@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 import uuid
 from collections.abc import Collection
 from pathlib import Path
 
 _MARK = "HEADGATE_BENCH_RUN"
+SAMPLE = 5.0
+"""Seconds between two samples: a sample costs some milliseconds."""
 
 
 def mark() -> None:
@@ -15,11 +18,33 @@ def mark() -> None:
     os.environ.setdefault(_MARK, uuid.uuid4().hex)
 
 
-def processor_seconds(without: Collection[int] = ()) -> float:
-    """Processor time so far of this process, its descendants and all others with the mark of this run, except for
-    `without`."""
+class ProcessorTime:
+    """The processor time of this process, its descendants and all others with the mark of this run, except for
+    `without`, since this object was made. A process that ends counts up to the last sample."""
+
+    def __init__(self, without: Collection[int] = ()) -> None:
+        self._without = without
+        self._before = self._newest = _used(without)
+        self._ended = threading.Event()
+        self._sampling = threading.Thread(target=self._sample, daemon=True)
+        self._sampling.start()
+
+    def end(self) -> float:
+        """Seconds so far; samples no more."""
+        self._ended.set()
+        self._sampling.join()
+        self._newest = {**self._newest, **_used(self._without)}
+        return sum(seconds - self._before.get(process, 0.0) for process, seconds in self._newest.items())
+
+    def _sample(self) -> None:
+        while not self._ended.wait(SAMPLE):
+            self._newest = {**self._newest, **_used(self._without)}
+
+
+def _used(without: Collection[int]) -> dict[tuple[int, str], float]:
+    """Processor time of each process of the run, by its id and its start."""
     parents: dict[int, int] = {}
-    used: dict[int, float] = {}
+    used: dict[int, tuple[str, float]] = {}
     sign = f"{_MARK}={os.environ.get(_MARK)}".encode()
     run = [os.getpid()]
     for entry in Path("/proc").iterdir():
@@ -32,13 +57,12 @@ def processor_seconds(without: Collection[int] = ()) -> float:
         except OSError:
             continue
         parents[pid] = int(fields[1])
-        # Includes children that have ended, so that a worker that ends meanwhile still counts.
-        used[pid] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+        used[pid] = fields[19], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
         if sign in variables and pid not in run:
             run.append(pid)
     for pid in run:
         run += [child for child, parent in parents.items() if parent == pid and child not in run]
-    return sum(used.get(pid, 0.0) for pid in run if pid not in without)
+    return {(pid, used[pid][0]): used[pid][1] for pid in run if pid in used and pid not in without}
 
 
 class BusyShare:

@@ -7,7 +7,7 @@ from typing import Any
 
 from headgate.bench.feed import FeedProcess
 from headgate.bench.plain import ComparedSystem, Latencies, Plain, running
-from headgate.bench.processor_time import processor_seconds
+from headgate.bench.processor_time import ProcessorTime
 from headgate.bench.workload import declarations, timed
 from headgate.engine import Engine
 from headgate.outcome import Outcome, at_least
@@ -80,7 +80,7 @@ def _side(
     with running(runner, feed):
         time.sleep(WARM)
         latencies.since = time.time()
-        before = processor_seconds({feed.pid})
+        used = ProcessorTime({feed.pid})
         time.sleep(MEASURED)
-        spent = processor_seconds({feed.pid}) - before
+        spent = used.end()
     return spent, RATE * MEASURED, latencies.of(list(queries))

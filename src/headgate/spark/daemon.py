@@ -1,5 +1,9 @@
-"""The process that Spark forks its Python workers from: Spark's own, but a worker without a socket ends silently.
+"""The process that Spark forks its Python workers from: Spark's own, with two differences.
 
+It imports what every task of ours needs before it forks. Spark ends workers that had nothing to do for a minute: the
+first row after that waits for a new one, and its imports took most of a second.
+
+A worker without a socket ends silently.
 When Spark stops, it closes the sockets of idle workers and then ends their parent. A worker that notices first tries
 to report the closed socket through that socket, and prints a stack trace.
 """
@@ -10,6 +14,10 @@ import os
 import socket
 
 import pyspark.daemon as spark
+import pyspark.sql.pandas.serializers
+import pyspark.sql.pandas.types  # noqa: F401
+
+import headgate.spark.task  # noqa: F401
 
 _work = spark.worker
 
