@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -57,7 +58,7 @@ class MemoryWriter(DriverWriter):
         self._lock = threading.Lock()
         self._tables: list[pa.Table] = []
         self._rows = 0
-        self._current: dict[tuple[Any, ...], pa.Table] = {}
+        self._current: OrderedDict[tuple[str, ...], pa.Table] = OrderedDict()
         self._updates = False
         self._run = ""
         self._epoch = -1
@@ -91,16 +92,38 @@ class MemoryWriter(DriverWriter):
         return whole.slice(max(0, whole.num_rows - self._limit))
 
     def _update(self, results: Results) -> None:
+        """Replaces rows by identity. Looks at no more rows than are kept, from the last one: an epoch may have millions."""
         self._updates = True
-        assert results.identity is not None
-        assert results.deleted is not None
-        keys = list(zip(*(column.to_pylist() for column in results.identity.columns), strict=True))
-        if not results.identity.num_columns:
-            keys = [()] * results.table.num_rows
-        for row, (key, deleted) in enumerate(zip(keys, results.deleted.to_pylist(), strict=True)):
-            hashable = tuple(repr(part) for part in key)
-            self._current.pop(hashable, None)
-            if not deleted:
-                self._current[hashable] = results.table.slice(row, 1)
+        changed: dict[tuple[str, ...], pa.Table | None] = {}
+        kept = 0
+        for identity, row in _newest_first(results):
+            if identity not in changed:
+                changed[identity] = row
+                kept += row is not None
+                if kept == self._limit:
+                    # No older row is kept, neither of this epoch nor of earlier ones.
+                    self._current.clear()
+                    break
+        for identity, row in reversed(changed.items()):
+            self._current.pop(identity, None)
+            if row is not None:
+                self._current[identity] = row
         while len(self._current) > self._limit:
-            del self._current[next(iter(self._current))]
+            self._current.popitem(last=False)
+
+
+_SLICE = 4096
+"""Rows that are converted to Python at once."""
+
+
+def _newest_first(results: Results) -> Iterator[tuple[tuple[str, ...], pa.Table | None]]:
+    """The rows from the last to the first: the identity of each, and the row itself, or None if it is deleted."""
+    assert results.identity is not None
+    assert results.deleted is not None
+    for stop in range(results.table.num_rows, 0, -_SLICE):
+        start = max(0, stop - _SLICE)
+        deleted = results.deleted.slice(start, stop - start).to_pylist()
+        columns = [column.slice(start, stop - start).to_pylist() for column in results.identity.columns]
+        for place in reversed(range(stop - start)):
+            identity = tuple(repr(column[place]) for column in columns)
+            yield identity, None if deleted[place] else results.table.slice(start + place, 1)
