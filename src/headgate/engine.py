@@ -28,11 +28,12 @@ from headgate.spark.delivery import Delivery
 from headgate.spark.driver import Driver
 from headgate.spark.driver_metrics import DriverMetrics
 from headgate.spark.epochs import Epoch, Epochs
-from headgate.spark.host_client import ensure_host
+from headgate.spark.host_client import ensure_host, host_folder
 from headgate.spark.jobs import SparkJobs
 from headgate.spark.lanes import Lanes
 from headgate.spark.plan import Plan
 from headgate.spark.publisher import Publisher
+from headgate.spark.replies import Replies
 from headgate.spark.results import Writer
 from headgate.spark.resumption import Resumption
 from headgate.spark.session import session
@@ -327,7 +328,7 @@ class Engine:
             self._ended.set,
             kept=not self._temporary,
         )
-        jobs = SparkJobs(spark, f"headgate-{run}")
+        jobs = SparkJobs(spark, f"headgate-{run}", Replies(host_folder(), token) if self._local else None)
         host = starting.result() if self._local else None
         epochs = self._epochs = Epochs(jobs, checkpoint, run, token, self._committed, self._budget, owner, host)
         self.resumption = Resumption.of(checkpoint, epochs.commit, self.queries)

@@ -411,3 +411,6 @@ def test_memory_keeps_the_keys_that_changed_last() -> None:
     assert change(1, "ba", [False, True]) == [2, 10]
     assert change(2, "c", [True]) == [10]
     assert len(writer._current) == 1
+    # More rows than are kept: the last row of a key counts, and a deleted key takes no place.
+    assert change(3, "aabdca", [False, False, False, True, False, False]) == [34, 35]
+    assert change(4, "d" * 20_000, [False] * 20_000) == [35, 20_039]

@@ -42,6 +42,12 @@ class InlineJobs:
     def ask(self, request: EpochRequest) -> EpochAnswer:
         return self.collect(Frame([]), request)
 
+    def end_job(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
     def cancel(self) -> None:
         raise AssertionError("nothing runs in the background here")
 

@@ -7,9 +7,11 @@ import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from headgate.bench.feed import SCHEMA, rows, write
 from headgate.bench.workload import declarations
@@ -25,13 +27,16 @@ WARM = 8
 def run() -> Outcome:
     """The same files, one at a time, for a plain selection and for an engine with the same selection."""
     plain = _plain()
+    bare = _bare()
     small, parts_small = _headgate(1)
     large, parts = _headgate(ROWS)
     measured: dict[str, Any] = {
         "plain_trigger_s": plain,
+        "bare_trigger_s": bare,
         "epoch_nearly_empty_s": small,
         "epoch_10000_rows_s": large,
         "epoch_to_plain": large / plain,
+        "epoch_to_bare": large / bare,
         **{f"part_{name}_s": value for name, value in parts.items()},
         **{f"part_{name}_nearly_empty_s": value for name, value in parts_small.items()},
     }
@@ -48,12 +53,27 @@ def run() -> Outcome:
 
 def _plain() -> float:
     """The median time of a trigger with 10,000 new rows."""
-    spark = untuned_session("headgate-bench-plain")
+    return _trigger(untuned_session("headgate-bench-plain"), lambda read: read.where("temperature > 35"))
+
+
+def _bare() -> float:
+    """The same with our session settings and a function that only counts: what Spark takes of an epoch by itself."""
+    return _trigger(
+        local_session("headgate-bench-bare"), lambda read: read.coalesce(1).mapInArrow(_count, "answer long")
+    )
+
+
+def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    counted = sum(batch.num_rows for batch in batches)
+    yield pa.RecordBatch.from_arrays([pa.array([counted])], names=["answer"])
+
+
+def _trigger(spark: Any, make: Callable[[Any], Any]) -> float:
     folder = tempfile.mkdtemp(prefix="headgate-bench-")
     random = np.random.default_rng(1)
     try:
         write(folder, 0, rows(10, random, time.time()))
-        frame = spark.readStream.schema(SCHEMA).parquet(folder).where("temperature > 35")
+        frame = make(spark.readStream.schema(SCHEMA).parquet(folder))
         query = frame.writeStream.foreachBatch(lambda output, batch: output.toArrow() and None)
         running = query.option("checkpointLocation", f"{folder}/.checkpoint").start()
         times: list[float] = []

@@ -92,7 +92,7 @@ class MemoryWriter(DriverWriter):
         return whole.slice(max(0, whole.num_rows - self._limit))
 
     def _update(self, results: Results) -> None:
-        """Replaces rows by identity. Looks at no more rows than are kept, from the last one: an epoch may have millions."""
+        """Replaces rows by identity. Looks at no more rows than are kept, from the last: an epoch may have millions."""
         self._updates = True
         changed: dict[tuple[str, ...], pa.Table | None] = {}
         kept = 0

@@ -169,6 +169,7 @@ class Epochs:
 
     def end_host(self) -> None:
         """Ends the host, whatever it does; no epoch follows."""
+        self._jobs.close()
         if self.host is not None:
             close_host(self.host, self._token)
             self.host = None
@@ -217,6 +218,7 @@ class Epochs:
                     raise CatalystError(str(error)) from error
                 raise
         self._commit(answer, request, batch, began)
+        self._jobs.end_job()
 
     def _careful(self, batch: LaneBatch, request: EpochRequest) -> EpochAnswer:
         """The job over packed rows. If Catalyst raises, the queries that use the expression fail, and the job is

@@ -26,6 +26,7 @@ from headgate.runtime.flight import FlightRecord, Unrecorded
 from headgate.runtime.limits import text_of
 from headgate.spark.checkpoint import CheckpointError
 from headgate.spark.messages import EpochAnswer, EpochRequest, HostAddress
+from headgate.spark.replies import reply
 from headgate.spark.resident import ResidentNetwork
 from headgate.spark.verdicts import Verdicts
 from headgate.spark.wire import ConnectionLost, Wire
@@ -397,14 +398,14 @@ class HostServer:
         self._host.check(request)
         wire.send({"kind": "go"})
         rows = wire.receive_rows()
+
+        def send(answer: EpochAnswer) -> None:
+            packed = answer.pack()
+            reply(request, packed)
+            wire.send({"kind": "answer"}, packed)
+
         try:
-            self._host.epoch(
-                request,
-                str(head["task"]),
-                lambda: rows,
-                lambda answer: wire.send({"kind": "answer"}, answer.pack()),
-                wire.end,
-            )
+            self._host.epoch(request, str(head["task"]), lambda: rows, send, wire.end)
         except ConnectionLost:
             raise
         except Exception:

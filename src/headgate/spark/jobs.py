@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Any, Protocol
 
 from headgate.spark.host_client import close_host
 from headgate.spark.messages import ANSWER_DDL, PROPERTY, EpochAnswer, EpochRequest
 from headgate.spark.processes import node
+from headgate.spark.replies import Replies
 from headgate.spark.spark_errors import expecting_errors
 from headgate.spark.task import bring, carry
 
@@ -19,7 +22,11 @@ class Jobs(Protocol):
         ...
 
     def collect(self, answers: Any, request: EpochRequest) -> EpochAnswer:
-        """Runs the job over a frame of answers."""
+        """Runs the job over a frame of answers. It may still be running when the answer is known: see `end_job`."""
+        ...
+
+    def end_job(self) -> None:
+        """Waits for the end of the job whose answer is known; an error that it ends with no longer matters."""
         ...
 
     def ask(self, request: EpochRequest) -> EpochAnswer:
@@ -30,13 +37,20 @@ class Jobs(Protocol):
         """Ends the running job, which then raises."""
         ...
 
+    def close(self) -> None:
+        """No job follows."""
+        ...
+
 
 class SparkJobs:
-    """Jobs of a Spark session."""
+    """Jobs of a Spark session. `replies`: where hosts beside the driver send their answers, too."""
 
-    def __init__(self, spark: Any, group: str) -> None:
+    def __init__(self, spark: Any, group: str, replies: Replies | None = None) -> None:
         self._spark = spark
         self._group = group
+        self._replies = replies
+        self._thread = ThreadPoolExecutor(1, "headgate-job")
+        self._job: Future[tuple[EpochAnswer, ...]] | None = None
         self._empty: Any = None
         self._asked: EpochRequest | None = None
 
@@ -44,12 +58,27 @@ class SparkJobs:
         return packed.coalesce(1).mapInArrow(carry, ANSWER_DDL)
 
     def collect(self, answers: Any, request: EpochRequest) -> EpochAnswer:
+        if self._replies is None:
+            return self._run(answers, request)[0]
+        asked = replace(request, reply=self._replies.address)
+        return self._replies.first(asked, 1, lambda: self._start(answers, asked))[0]
+
+    def end_job(self) -> None:
+        if self._job is not None:
+            wait([self._job])
+            self._job = None
+
+    def _start(self, answers: Any, request: EpochRequest) -> Future[tuple[EpochAnswer, ...]]:
+        self._job = self._thread.submit(self._run, answers, request)
+        return self._job
+
+    def _run(self, answers: Any, request: EpochRequest) -> tuple[EpochAnswer, ...]:
         context = self._spark.sparkContext
         context.setJobGroup(self._group, f"epoch {request.epoch}", interruptOnCancel=True)
         context.setLocalProperty(PROPERTY, request.text())
         with expecting_errors():
             [row] = answers.collect()
-        return EpochAnswer.unpack(bytes(row[0]))
+        return (EpochAnswer.unpack(bytes(row[0])),)
 
     def ask(self, request: EpochRequest) -> EpochAnswer:
         host = request.host
@@ -70,3 +99,8 @@ class SparkJobs:
         asked = self._asked
         if asked is not None and asked.host is not None:
             close_host(asked.host, asked.token)
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False)
+        if self._replies is not None:
+            self._replies.close()

@@ -79,6 +79,7 @@ class EpochRequest:
     - `continues`: the file of the replica's snapshot in the commit `after`. A host that answered that epoch with
       another one restores the commit: its answer was lost, and the epoch was repeated elsewhere
     - `memory`: memory limit (bytes) of a host that is started for this request; 0: its default
+    - `reply`: socket of the driver, to which the host also sends its answer (`replies.py`); empty: the task alone gets it
     """
 
     run: str
@@ -100,6 +101,7 @@ class EpochRequest:
     expression_failures: tuple[ExpressionFailure, ...] = ()
     continues: str = ""
     memory: int = 0
+    reply: str = ""
 
     def text(self) -> str:
         return json.dumps(vars(self), separators=(",", ":"), default=vars)
