@@ -79,7 +79,7 @@ class EpochRequest:
     - `continues`: the file of the replica's snapshot in the commit `after`. A host that answered that epoch with
       another one restores the commit: its answer was lost, and the epoch was repeated elsewhere
     - `memory`: memory limit (bytes) of a host that is started for this request; 0: its default
-    - `reply`: socket of the driver, to which the host also sends its answer (`replies.py`); empty: the task alone gets it
+    - `reply`: the driver's socket, to which the host also sends its answer (`replies.py`); empty: only to the task
     """
 
     run: str
