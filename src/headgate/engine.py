@@ -28,7 +28,7 @@ from headgate.spark.delivery import Delivery
 from headgate.spark.driver import Driver
 from headgate.spark.driver_metrics import DriverMetrics
 from headgate.spark.epochs import Epoch, Epochs
-from headgate.spark.host_client import ensure_host, host_folder
+from headgate.spark.host_client import ensure_host, host_folder, prepare_hosts
 from headgate.spark.jobs import SparkJobs
 from headgate.spark.lanes import Lanes
 from headgate.spark.plan import Plan
@@ -122,6 +122,8 @@ class Engine:
         self._ended = threading.Event()
         self._hurry = False
         self.resumption: Resumption | None = None
+        if self._local:
+            prepare_hosts()
 
     # Declaring --------------------------------------------------------------------------------------------
 

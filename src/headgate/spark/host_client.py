@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +28,7 @@ START_TIMEOUT = 60.0
 """Seconds that a supervisor has to open its sockets; it does so before its slow imports."""
 
 _started: dict[int, subprocess.Popen[bytes]] = {}
+_forks: subprocess.Popen[bytes] | None = None
 _lock = threading.Lock()
 
 
@@ -169,34 +171,75 @@ def _is_supervisor(pid: int) -> bool:
     return b"headgate.spark.supervisor" in command and is_alive(pid)
 
 
-def _start(settings: dict[str, Any]) -> HostAddress:
+def prepare_hosts() -> None:
+    """Starts the process that forks the supervisors of this driver's hosts, unless there is one.
+
+    It does their imports, while Spark starts, and ends with this process.
+    """
+    global _forks
+    with _lock:
+        if _forks is None or _forks.poll() is not None:
+            _forks = _supervisor_process("forks")
+
+
+def _supervisor_process(*arguments: str) -> subprocess.Popen[bytes]:
     # In its environment, not only in its settings: it must find this package, wherever the starter has it from.
-    path = [os.path.abspath(each) for each in sys.path]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "headgate.spark.supervisor"],
+    path = os.pathsep.join(_absolute_path())
+    return subprocess.Popen(
+        [sys.executable, "-m", "headgate.spark.supervisor", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+        env={**os.environ, "PYTHONPATH": path},
         process_group=0,
     )
+
+
+def _absolute_path() -> list[str]:
+    return [os.path.abspath(each) for each in sys.path]
+
+
+def _start(settings: dict[str, Any]) -> HostAddress:
+    """Starts a supervisor: by a fork if this process has prepared for it, else as a process with its own imports."""
+    settings = {
+        **settings,
+        "path": _absolute_path(),
+        "python_path": os.environ.get("PYTHONPATH"),
+        "environment": dict(os.environ),
+        "working_folder": os.getcwd(),
+    }
+    line = json.dumps(settings).encode()
+    with _lock:
+        forks = _forks if settings["owner"] == os.getpid() else None
+        if forks is not None:
+            with suppress(HostLost, OSError, ValueError):
+                return _asked(forks, line + b"\n", end=False)
+    process = _supervisor_process()
+    address = _asked(process, line, end=True)
+    with _lock:
+        _started[address.pid] = process
+    return address
+
+
+def _asked(process: subprocess.Popen[bytes], settings: bytes, end: bool) -> HostAddress:
+    """The address of the supervisor that a process is, or forks, for these settings. `end`: they are all it gets."""
     assert process.stdin is not None
     assert process.stdout is not None
     waiting = threading.Timer(START_TIMEOUT, process.kill)
     waiting.start()
     try:
-        with process.stdin as stdin, process.stdout as stdout, suppress(BrokenPipeError):
-            text = {**settings, "path": path, "python_path": os.environ.get("PYTHONPATH")}
-            stdin.write(json.dumps(text).encode())
-            stdin.close()
-            line = stdout.readline()
+        with suppress(BrokenPipeError):
+            process.stdin.write(settings)
+            process.stdin.flush()
+            if end:
+                process.stdin.close()
+        line = process.stdout.readline()
+        if end:
+            process.stdout.close()
     finally:
         waiting.cancel()
     if not line:
         raise HostLost(f"the host's supervisor ended with code {process.wait()}")
-    address = HostAddress(**json.loads(line))
-    with _lock:
-        _started[address.pid] = process
-    return address
+    return HostAddress(**json.loads(line))
 
 
 def _kill(address: HostAddress) -> None:
@@ -207,10 +250,18 @@ def _kill(address: HostAddress) -> None:
 
 
 def _reap(pid: int) -> None:
-    """Waits for a supervisor, and removes it from the process table if this process started it."""
+    """Waits for a supervisor, and removes it from the process table if it is a child of this process."""
     with _lock:
         process = _started.pop(pid, None)
-    if process is not None:
+    if process is None:
+        # Another process started it, or forked it.
+        until = time.monotonic() + CLOSE_TIMEOUT
+        while _is_supervisor(pid) and time.monotonic() < until:
+            time.sleep(0.005)
+        if _is_supervisor(pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, 9)
+    else:
         try:
             process.wait(CLOSE_TIMEOUT)
         except subprocess.TimeoutExpired:

@@ -3,6 +3,9 @@
 Started by `host_client.ensure_host`. It has one thread and imports everything before it forks, so that a new process is
 there within milliseconds. It ends, and the network's process with it, when its owner ends (the executor, in local mode
 the driver), when it is asked to, or when nobody has asked for an epoch for an hour.
+
+With the argument `forks` it is the parent of supervisors instead: it imports everything once and forks a supervisor for
+each line of settings, so that the second engine of a driver need not wait for the imports, and replicas share memory.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,6 +38,8 @@ class SupervisorSettings:
     memory: int
     path: list[str]
     python_path: str | None
+    environment: dict[str, str]
+    working_folder: str
 
     def file(self, suffix: str) -> Path:
         return Path(self.folder) / f"{self.name}.{suffix}"
@@ -87,11 +93,18 @@ def _announce(settings: SupervisorSettings, address: HostAddress) -> None:
 
 
 def main() -> None:
-    """Runs a supervisor with the settings on standard input."""
+    """Runs a supervisor with the settings on standard input, or the parent of supervisors."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # It is in the background of its starter's terminal, and may write there.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-    settings = SupervisorSettings(**json.loads(sys.stdin.buffer.read()))
+    if sys.argv[1:] == ["forks"]:
+        _fork_supervisors()
+    else:
+        _supervise(SupervisorSettings(**json.loads(sys.stdin.buffer.read())))
+
+
+def _supervise(settings: SupervisorSettings) -> None:
+    """Runs a supervisor until the host has to end."""
     sys.path[:] = settings.path
     if settings.python_path is None:
         os.environ.pop("PYTHONPATH", None)
@@ -110,6 +123,39 @@ def main() -> None:
         supervisor.run()
     finally:
         supervisor.end()
+
+
+def _fork_supervisors() -> None:
+    """Forks a supervisor for each line of settings; ends with its starter, who then closes standard input."""
+    import headgate.spark.supervision  # noqa: F401
+
+    # Nobody waits for the supervisors.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    gc.freeze()
+    for line in sys.stdin.buffer:
+        if os.fork() == 0:
+            _be_supervisor(SupervisorSettings(**json.loads(line)))
+
+
+def _be_supervisor(settings: SupervisorSettings) -> NoReturn:
+    """In a forked process: runs a supervisor, and never returns."""
+    code = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setpgid(0, 0)
+        with open(os.devnull) as nothing:
+            os.dup2(nothing.fileno(), 0)
+        os.chdir(settings.working_folder)
+        os.environ.clear()
+        os.environ.update(settings.environment)
+        _supervise(settings)
+        code = 0
+    except SystemExit:
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 def _terminated(*_: object) -> NoReturn:
