@@ -15,7 +15,15 @@ from typing import Any
 import pyarrow as pa
 
 from headgate.connectors.memory import MemorySink, MemoryWriter
-from headgate.connectors.registry import RegisteredSinks, SparkStreams, connectors, dead_letters, open_sink, open_table
+from headgate.connectors.registry import (
+    RegisteredSinks,
+    SparkStreams,
+    connectors,
+    dead_letters,
+    open_sink,
+    open_table,
+    sinks,
+)
 from headgate.graph.queries import Query, Sink, Stream
 from headgate.graph.types import Schema
 from headgate.runtime.limits import Limits
@@ -123,7 +131,7 @@ class Engine:
         self._hurry = False
         self.resumption: Resumption | None = None
         if self._local:
-            prepare_hosts()
+            prepare_hosts(f"{sinks.__module__}:{sinks.__name__}")
 
     # Declaring --------------------------------------------------------------------------------------------
 

@@ -171,15 +171,16 @@ def _is_supervisor(pid: int) -> bool:
     return b"headgate.spark.supervisor" in command and is_alive(pid)
 
 
-def prepare_hosts() -> None:
+def prepare_hosts(*loaders: str) -> None:
     """Starts the process that forks the supervisors of this driver's hosts, unless there is one.
 
-    It does their imports, while Spark starts, and ends with this process.
+    It does their imports, while Spark starts, and ends with this process. `loaders`: functions ("module:function") that
+    load what hosts need of other layers.
     """
     global _forks
     with _lock:
         if _forks is None or _forks.poll() is not None:
-            _forks = _supervisor_process("forks")
+            _forks = _supervisor_process("forks", *loaders)
 
 
 def _supervisor_process(*arguments: str) -> subprocess.Popen[bytes]:

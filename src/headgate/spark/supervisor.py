@@ -6,6 +6,7 @@ the driver), when it is asked to, or when nobody has asked for an epoch for an h
 
 With the argument `forks` it is the parent of supervisors instead: it imports everything once and forks a supervisor for
 each line of settings, so that the second engine of a driver need not wait for the imports, and replicas share memory.
+The functions that follow `forks` as `module:function` are called first: they load what this layer does not know.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
@@ -97,8 +100,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # It is in the background of its starter's terminal, and may write there.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-    if sys.argv[1:] == ["forks"]:
-        _fork_supervisors()
+    if sys.argv[1:2] == ["forks"]:
+        _fork_supervisors(sys.argv[2:])
     else:
         _supervise(SupervisorSettings(**json.loads(sys.stdin.buffer.read())))
 
@@ -125,10 +128,13 @@ def _supervise(settings: SupervisorSettings) -> None:
         supervisor.end()
 
 
-def _fork_supervisors() -> None:
+def _fork_supervisors(loaders: Sequence[str]) -> None:
     """Forks a supervisor for each line of settings; ends with its starter, who then closes standard input."""
     import headgate.spark.supervision  # noqa: F401
 
+    for loader in loaders:
+        module, _, name = loader.partition(":")
+        getattr(import_module(module), name)()
     # Nobody waits for the supervisors.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     gc.freeze()
