@@ -94,6 +94,9 @@ class Network:
         self._threads = threads
         self.single_thread = False
         """One thread runs everything, whatever the mode asks for; set between two runs."""
+        self.given_watermarks = False
+        """Watermarks are given by `advance_to` and do not follow the rows: other replicas have rows of the same streams.
+        Set before the first rows."""
         self._limits = limits or Limits()
         self._clock = clock
         self._control = ThreadControl()
@@ -118,7 +121,8 @@ class Network:
     def push(self, stream: str, rows: pa.RecordBatch, arrived: float | None = None, advance: bool = True) -> None:
         """Takes rows of a stream: its declared columns in order, then those that Catalyst computed, by name.
 
-        Behind them goes the stream's watermark, which is its highest event time so far less its delay. Without
+        Behind them goes the stream's watermark, which is its highest event time so far less its delay, unless
+        watermarks are given. Without
         `advance`, the watermark is left to a call of `advance`, and the rows until then are behind the same watermark.
         Rows of a stream that no query reads any more are dropped. Raises KeyError for a stream that no query ever read.
         """
@@ -133,7 +137,9 @@ class Network:
                 batch = Batch(rows, Arrival.at(since, rows.num_rows), state.sent[stream])
                 state.loop.enter(stream, batch, since, flow)
             if newest is not None and source is not None:
-                state.watermarks[stream] = max(state.watermarks[stream], newest - source.delay)
+                state.newest[stream] = max(state.newest.get(stream, newest), newest)
+                if not self.given_watermarks:
+                    state.watermarks[stream] = max(state.watermarks[stream], newest - source.delay)
             if advance:
                 self._advance(stream, since, flow)
 
@@ -143,6 +149,19 @@ class Network:
         self._source(stream)
         with self._entering() as flow:
             self._advance(stream, since, flow)
+
+    def advance_to(self, stream: str, newest: int, arrived: float | None = None) -> None:
+        """Raises the watermark of a stream to that of an event time (microseconds) which it has reached anywhere, and
+        sends it; does nothing if the watermark is there already."""
+        since = self._clock() if arrived is None else arrived
+        source = self._source(stream)
+        if source is None or source.time is None:
+            return
+        with self._entering() as flow:
+            watermark = max(self._state.watermarks[stream], newest - source.delay)
+            self._state.watermarks[stream] = watermark
+            if watermark > self._state.sent[stream]:
+                self._advance(stream, since, flow)
 
     def finish(self) -> None:
         """Ends every stream: behind all waiting rows goes the watermark that completes everything."""
@@ -347,6 +366,11 @@ class Network:
             if all(stage.kind == "select" for stage in first):
                 found[stream] = (max(stage.rows_in for stage in first), sum(stage.rows_out for stage in first))
         return found
+
+    @property
+    def newest(self) -> dict[str, int]:
+        """The newest event time (microseconds) of each stream among the rows pushed into this network."""
+        return dict(self._state.newest)
 
     @property
     def queued_bytes(self) -> int:
