@@ -1,0 +1,146 @@
+"""Replicas in one process: networks fed by a router that follows the routes of a placement, as Spark's shuffle does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headgate.expressions.hashing import hashed
+from headgate.expressions.keys import flatten
+from headgate.graph.operators import Source
+from headgate.graph.queries import Query
+from headgate.graph.shared import SharedGraph
+from headgate.operators.batch import Arrival, Batch
+from headgate.operators.evaluate import evaluate
+from headgate.operators.settings import Settings
+from headgate.operators.windows import highest
+from headgate.runtime import Network, result_table
+from headgate.runtime.limits import Failure
+from headgate.runtime.outbox import ResultBatch
+from headgate.spark.placement import Placement, Route
+
+Owners = npt.NDArray[np.int64]
+
+
+def owners(keys: Sequence[pa.Array], replicas: int) -> Owners:
+    """The replica of each key. Spark's hash is another one; which, does not matter, as long as equal keys agree."""
+    flat = flatten(keys)
+    return (hashed(flat, len(flat[0])) % np.uint64(replicas)).astype(np.int64)
+
+
+class Replicas:
+    """The networks of a placement. Rows come in epochs; watermarks are those of the streams, as the driver has them."""
+
+    def __init__(
+        self, queries: Sequence[Query], placement: Placement, settings: Settings | None = None, **options: Any
+    ) -> None:
+        self.queries = {query.name: query for query in queries}
+        self.placement = placement
+        self._settings = settings or Settings()
+        self._options = options
+        self.results: dict[str, list[ResultBatch]] = {name: [] for name in self.queries}
+        self.newest: dict[str, int] = {}
+        self.rows_in = [0] * placement.replicas
+        self._turn = 0
+        self._sources = {
+            node.stream: node for query in queries for node in query.plan.walk() if isinstance(node, Source)
+        }
+        self.networks = [self._network(replica) for replica in range(placement.replicas)]
+
+    def _network(self, replica: int) -> Network:
+        graph = SharedGraph()
+        for query in self.queries.values():
+            local = self.placement.local(query, replica)
+            if local is not None:
+                graph.add(local)
+        network = Network(graph, "fifo", self._settings, **self._options)
+        network.given_watermarks = self.placement.replicas > 1
+        return network
+
+    def epoch(self, rows: Iterable[tuple[str, pa.RecordBatch]], run: bool = True) -> None:
+        """Takes rows: each network first advances to the watermarks of the epochs before, then takes its share."""
+        rows = [(stream, batch) for stream, batch in rows if self.placement.routes_of(stream)]
+        for network in self.networks:
+            for stream, local in self._locals(network):
+                if stream in self.newest:
+                    network.advance_to(local, self.newest[stream])
+        for stream, batch in rows:
+            for replica, local, part in self.routed(stream, batch):
+                self.rows_in[replica] += part.num_rows
+                self.networks[replica].push(local, part, advance=False)
+        for network in self.networks:
+            streams = {stream for stream, _ in rows}
+            for stream, local in self._locals(network):
+                if stream in streams:
+                    network.advance(local)
+        for stream, batch in rows:
+            time = self._sources[stream].time
+            newest = None if time is None else highest(batch.column(time))
+            if newest is not None:
+                self.newest[stream] = max(self.newest.get(stream, newest), newest)
+        if run:
+            self.run()
+
+    def run(self) -> None:
+        for network in self.networks:
+            assert network.run().done
+        self._take()
+
+    def _take(self) -> None:
+        for network in self.networks:
+            for name in network.outboxes:
+                self.results[name] += network.take(name)
+
+    def finish(self) -> None:
+        """Ends all streams."""
+        for network in self.networks:
+            network.finish()
+        self.run()
+
+    def close(self) -> None:
+        for network in self.networks:
+            network.close()
+
+    def _locals(self, network: Network) -> list[tuple[str, str]]:
+        """The streams that a network reads, with their local names."""
+        return [
+            (stream, route.local(stream))
+            for stream in self.placement.streams
+            for route in self.placement.routes_of(stream)
+            if route.local(stream) in network.streams
+        ]
+
+    def routed(self, stream: str, batch: pa.RecordBatch) -> list[tuple[int, str, pa.RecordBatch]]:
+        """The parts of a batch: replica, local name, rows."""
+        found = []
+        for route in self.placement.routes_of(stream):
+            places = self._owners(route, batch)
+            for replica in range(self.placement.replicas):
+                part = batch.filter(pa.array(places == replica))
+                local = route.local(stream)
+                if part.num_rows and local in self.networks[replica].streams:
+                    found.append((replica, local, part))
+        return found
+
+    def _owners(self, route: Route, batch: pa.RecordBatch) -> Owners:
+        count = batch.num_rows
+        if route.kind == "one":
+            return np.full(count, route.replica)
+        if route.kind == "spread":
+            self._turn += count
+            return np.arange(self._turn - count, self._turn) % self.placement.replicas
+        taken = Batch(batch, Arrival.at(0.0, count))
+        return owners([evaluate(key, taken) for key in route.keys], self.placement.replicas)
+
+    def table(self, query: str) -> pa.Table:
+        """All results of a query so far."""
+        return result_table(self.queries[query], self.results[query])
+
+    @property
+    def failures(self) -> Mapping[str, Failure]:
+        """The queries that failed on a replica."""
+        return {name: failure for network in self.networks for name, failure in network.failures.items()}
