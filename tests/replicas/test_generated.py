@@ -1,0 +1,52 @@
+"""Generated queries over generated rows: several replicas give what one runner gives."""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from headgate.graph.queries import Query
+from headgate.spark.placement import Placement
+from headgate.spark.placing import place
+from headgate.sql.errors import SqlError
+from tests.oracle import headgate_side
+from tests.oracle.answers import Answer, differences
+from tests.oracle.cases import Case
+from tests.oracle.generate import cases
+from tests.replicas.harness import Replicas
+
+
+def compiled(generated: list[Case]) -> list[tuple[Case, Query]]:
+    """The queries that need nothing of Catalyst."""
+    found = []
+    for case in generated:
+        try:
+            found.append((case, headgate_side.compiled(case, None, case.name)))
+        except SqlError:
+            continue
+    return found
+
+
+def check(running: Replicas, wanted: dict[str, Answer], queries: list[tuple[Case, Query]]) -> None:
+    """The same names, types and rows."""
+    assert not running.failures
+    for case, query in queries:
+        got = Answer.of(running.table(query.name))
+        assert got.header == wanted[query.name].header
+        wrong = differences(got.rows, wanted[query.name].rows)
+        assert not wrong, f"{running.placement.routes[query.name]}\n{case.setup}\n{case.query}\n{wrong}"
+
+
+@given(generated=cases())
+def test_several_replicas_give_what_one_gives(generated: list[Case]) -> None:
+    found = compiled(generated)
+    queries = [query for _, query in found]
+    wanted = headgate_side.answers(generated[0], queries, headgate_side.given(generated[0]))
+    placements = [place(queries, replicas) for replicas in (1, 2, 4)]
+    placements.append(Placement(3, {query.name: place([query], 3).routes[query.name] for query in queries}))
+    for placement in placements:
+        running = Replicas(queries, placement)
+        for stream, batch in headgate_side.given(generated[0]):
+            running.epoch([(stream, batch)])
+        running.finish()
+        check(running, wanted, found)
+        running.close()
