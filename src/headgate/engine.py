@@ -315,7 +315,8 @@ class Engine:
         owner = os.getpid() if self._local else 0
         if self._local:
             # The host loads its modules while Spark starts.
-            starting = ThreadPoolExecutor(1).submit(ensure_host, run, 0, token, owner)
+            threads = ThreadPoolExecutor(1)
+            starting = [threads.submit(ensure_host, run, 0, token, owner)]
         spark = self.spark
         spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
         self._tables = {name: _loaded(spark, table) for name, table in dict(self._catalog.tables).items()}
@@ -328,8 +329,8 @@ class Engine:
             kept=not self._temporary,
         )
         jobs = SparkJobs(spark, f"headgate-{run}")
-        host = starting.result() if self._local else None
-        epochs = self._epochs = Epochs(jobs, checkpoint, run, token, self._committed, self._budget, owner, host)
+        hosts = [each.result() for each in starting] if self._local else []
+        epochs = self._epochs = Epochs(jobs, checkpoint, run, token, self._committed, self._budget, owner, hosts)
         self.resumption = Resumption.of(checkpoint, epochs.commit, self.queries)
 
         def lanes(driver: Driver) -> Lanes:
@@ -413,7 +414,7 @@ class Engine:
             self._publisher.close(patience)
         epochs, self._epochs = self._epochs, None
         if epochs is not None:
-            epochs.end_host()
+            epochs.end_hosts()
         if self._temporary:
             shutil.rmtree(self._folder, ignore_errors=True)
 

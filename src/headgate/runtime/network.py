@@ -95,8 +95,8 @@ class Network:
         self.single_thread = False
         """One thread runs everything, whatever the mode asks for; set between two runs."""
         self.given_watermarks = False
-        """Watermarks are given by `advance_to` and do not follow the rows: other replicas have rows of the same streams.
-        Set before the first rows."""
+        """Watermarks are given by `advance_to` and do not follow the rows: other replicas have rows of the same
+        streams. Set before the first rows."""
         self._limits = limits or Limits()
         self._clock = clock
         self._control = ThreadControl()

@@ -1,10 +1,11 @@
-"""Runs epochs one after the other: one request to the host, one answer and one atomic commit each."""
+"""Runs epochs one after the other: one request to the hosts, an answer of each replica and one atomic commit."""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +13,14 @@ from headgate.graph.queries import Query
 from headgate.operators.batch import Arrival
 from headgate.runtime.dataflow import key_of
 from headgate.runtime.limits import Failure
+from headgate.spark.answers import CombinedAnswer, combined
 from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
 from headgate.spark.epoch_failures import EpochFailures
 from headgate.spark.expression_failures import CatalystColumns
 from headgate.spark.host_client import close_host
-from headgate.spark.jobs import Jobs
+from headgate.spark.jobs import Answers, Jobs
 from headgate.spark.lane import LaneBatch
-from headgate.spark.messages import EpochAnswer, EpochRequest, ExpressionFailure, HostAddress
+from headgate.spark.messages import EpochRequest, ExpressionFailure, HostAddress, JobRequest, ReplicaPart
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
 from headgate.spark.prefilter import Prefilter
@@ -50,7 +52,7 @@ class Epoch:
     """Arrival times of the rows behind each query's results."""
     rows: Mapping[str, int] = field(default_factory=dict)
     malformed: Mapping[str, int] = field(default_factory=dict)
-    inline: Mapping[str, bytes] = field(default_factory=dict)
+    inline: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     """These and the commit's parts: see `headgate.spark.delivery.Delivered`."""
     restored: bool = False
 
@@ -62,9 +64,11 @@ class Epochs:
     - `listen` is called with every epoch after its commit, in order
     - `budget`: seconds that an epoch may wait for the network
     - `owner`: the process that hosts end with; 0: the executor that starts them
+    - `hosts`: the host of each replica, as far as they are known; `beside`: how many hosts share a node
 
-    `commit` is the last commit, `waiting` the number of rows that waited in queues after it, `host` the address of the
-    host that answered last. `preparation_changed`: the lanes should be prepared anew (see `prepare`).
+    `commit` is the last commit, `waiting` the number of rows that waited in queues after it, `hosts` the addresses of
+    the hosts that answered last. `preparation_changed`: the lanes should be prepared anew (see `prepare`).
+    `follow_up`: an epoch without new rows should follow at once, since watermarks rose that the hosts do not know yet.
     """
 
     def __init__(
@@ -76,11 +80,13 @@ class Epochs:
         listen: Callable[[Epoch], None],
         budget: float | None,
         owner: int = 0,
-        host: HostAddress | None = None,
+        hosts: Sequence[HostAddress] = (),
+        beside: int = 1,
     ) -> None:
         self.commit = checkpoint.newest() or Commit(-1)
         self.waiting = 0
-        self.host = host
+        self.hosts: list[HostAddress | None] = list(hosts)
+        self.follow_up = False
         self.preparation_changed = False
         self._jobs = jobs
         self._checkpoint = checkpoint
@@ -89,6 +95,7 @@ class Epochs:
         self._listen = listen
         self._budget = budget
         self._owner = owner
+        self._beside = beside
         self._generation = checkpoint.next_generation()
         self._requests = 0
         self._plan: Plan | None = None
@@ -101,6 +108,8 @@ class Epochs:
         self._prefilter = Prefilter()
         # Queries that Catalyst fails for, until a commit contains their failure.
         self._failing: tuple[ExpressionFailure, ...] = ()
+        # Queries that failed on some replica, until all know it.
+        self._elsewhere: tuple[ExpressionFailure, ...] = ()
         self._left: tuple[Plan, object, tuple[Query, ...]] | None = None
 
     @property
@@ -120,7 +129,7 @@ class Epochs:
             queries = self._running(plan, self._failing)
             rows = self._prefilter.filter(packed, packing, queries)
             try:
-                return self._jobs.answers(self._catalyst.complete(rows, packing, queries))
+                return self._answers(self._catalyst.complete(rows, packing, queries), packing, plan)
             except spark_errors():
                 found = self._catalyst.plan_failures(packed, packing, queries)
                 if found is None:
@@ -159,7 +168,7 @@ class Epochs:
     @property
     def backlog_due(self) -> bool:
         """Whether an epoch without new rows is useful: rows are waiting, or the last epochs reported no metrics."""
-        return bool(self.waiting) or self._done > self._reported
+        return self.follow_up or bool(self.waiting) or self._done > self._reported
 
     def close(self) -> None:
         """Cancels the running epoch and refuses further ones; may be called from any thread. Spark delivers their rows
@@ -167,11 +176,12 @@ class Epochs:
         self._closed = True
         self._jobs.cancel()
 
-    def end_host(self) -> None:
-        """Ends the host, whatever it does; no epoch follows."""
-        if self.host is not None:
-            close_host(self.host, self._token)
-            self.host = None
+    def end_hosts(self) -> None:
+        """Ends the hosts, whatever they do; no epoch follows."""
+        hosts, self.hosts = [host for host in self.hosts if host is not None], []
+        if hosts:
+            with ThreadPoolExecutor(len(hosts), "headgate-end") as threads:
+                list(threads.map(lambda host: close_host(host, self._token), hosts))
 
     def failed(self, queries: Iterable[Query]) -> dict[str, Failure]:
         """The queries that have failed up to the last commit; a query whose plan has changed since has not."""
@@ -202,23 +212,23 @@ class Epochs:
     def _backlog_epoch(self, finish: bool) -> None:
         request = self._request(None, time.time(), finish)
         began = time.perf_counter()
-        self._commit(self._jobs.ask(request), request, None, began)
+        self._commit(self._jobs.ask(request), request.common, None, began)
 
     def _batch_epoch(self, batch: LaneBatch) -> None:
         request = self._request(batch.lane.key, batch.arrived, False)
         began = time.perf_counter()
         if batch.lane.careful:
-            answer = self._careful(batch, request)
+            answers = self._careful(batch, request)
         else:
             try:
-                answer = self._jobs.collect(batch.frame, request)
+                answers = self._jobs.collect(batch.frame, request)
             except Exception as error:
                 if may_be_catalyst(error) and not self._failures.transient(error):
                     raise CatalystError(str(error)) from error
                 raise
-        self._commit(answer, request, batch, began)
+        self._commit(answers, request.common, batch, began)
 
-    def _careful(self, batch: LaneBatch, request: EpochRequest) -> EpochAnswer:
+    def _careful(self, batch: LaneBatch, request: JobRequest) -> Answers:
         """The job over packed rows. If Catalyst raises, the queries that use the expression fail, and the job is
         repeated for all others. Each repetition knows another raising expression, so the loop ends."""
         packing = self.plan.packings[batch.lane.key]
@@ -226,7 +236,8 @@ class Epochs:
             queries = self._running(self.plan, self._failing)
             rows = self._prefilter.filter(batch.frame, packing, queries)
             try:
-                return self._jobs.collect(self._jobs.answers(self._catalyst.complete(rows, packing, queries)), request)
+                completed = self._catalyst.complete(rows, packing, queries)
+                return self._jobs.collect(self._answers(completed, packing, self.plan), request)
             except Exception as error:
                 if not may_be_catalyst(error) or self._failures.transient(error):
                     raise
@@ -238,9 +249,14 @@ class Epochs:
                 self._failing += tuple(found)
                 request = self._request(batch.lane.key, batch.arrived, False)
 
-    def _request(self, packing: str | None, arrived: float, finish: bool) -> EpochRequest:
+    def _answers(self, rows: Any, packing: Packing, plan: Plan) -> Any:
+        """The frame of answers to packed rows, which go to the replicas that need them."""
+        return self._jobs.answers(rows, plan.replicas)
+
+    def _request(self, packing: str | None, arrived: float, finish: bool) -> JobRequest:
         self._requests += 1
-        return EpochRequest(
+        replicas = self.plan.replicas
+        common = EpochRequest(
             run=self._run,
             token=self._token,
             fence=(self._generation, self._requests),
@@ -254,22 +270,30 @@ class Epochs:
             budget=None if finish else self._budget,
             finish=finish,
             detailed=finish or time.monotonic() - self._reported >= _METRICS_EVERY,
-            host=self.host,
             owner=self._owner,
             expression_failures=self._failing,
-            continues=self.commit.snapshots[0].file if self.commit.snapshots else "",
+            hosts=self._beside,
+            event_times=self.commit.event_times if replicas > 1 else None,
+            failed_elsewhere=self._elsewhere,
         )
+        hosts = [*self.hosts, *(None for _ in range(replicas))]
+        files = [place.file for place in self.commit.snapshots] or [""] * replicas
+        parts = (ReplicaPart(host, file) for host, file in zip(hosts[:replicas], files, strict=True))
+        return JobRequest(common, tuple(parts))
 
-    def _commit(self, answer: EpochAnswer, request: EpochRequest, batch: LaneBatch | None, began: float) -> None:
+    def _commit(self, answers: Answers, request: EpochRequest, batch: LaneBatch | None, began: float) -> None:
         answered = time.perf_counter()
-        self.host = answer.host
+        answer = combined(answers)
+        self.hosts = list(answer.hosts)
         lanes = dict(self.commit.lanes)
         if batch is not None:
             lanes[batch.lane.name] = batch.batch
+        before = self.commit.event_times
+        event_times = {**before, **{s: max(t, before.get(s, t)) for s, t in answer.event_times.items()}}
         commit = Commit(
             answer.epoch,
             lanes,
-            snapshots=(answer.snapshot,),
+            snapshots=answer.snapshots,
             files=answer.files,
             results=answer.results,
             newest=answer.newest,
@@ -278,10 +302,17 @@ class Epochs:
             failures=answer.failures,
             plan=self._plan_name,
             complete=request.finish,
+            event_times=event_times,
         )
         self._checkpoint.commit(commit)
         self.commit = commit
+        self._committed(answer, request, {"job": answered - began, "commit": time.perf_counter() - answered})
+        self.follow_up = request.event_times is not None and event_times != before
+
+    def _committed(self, answer: CombinedAnswer, request: EpochRequest, seconds: Mapping[str, float]) -> None:
+        """After a commit: notes what the next epoch needs, and reports the epoch."""
         self._failing = self._failing[len(request.expression_failures) :]
+        self._elsewhere = answer.unknown
         self.waiting = answer.waiting
         self.preparation_changed |= self._prefilter.report(answer.selected)
         self._done = time.monotonic()
@@ -289,13 +320,13 @@ class Epochs:
             self._reported = self._done
         self._listen(
             Epoch(
-                commit.epoch,
-                commit,
+                self.commit.epoch,
+                self.commit,
                 self.waiting,
                 dict(answer.failed),
-                {"job": answered - began, "commit": time.perf_counter() - answered, **answer.seconds},
+                {**seconds, **answer.seconds},
                 None if answer.metrics is None else dict(answer.metrics),
-                {query: Arrival(int(a[0]), a[1], a[2]) for query, a in answer.arrivals.items()},
+                {query: Arrival(*each) for query, each in answer.arrivals.items()},
                 answer.rows,
                 answer.malformed,
                 answer.inline,

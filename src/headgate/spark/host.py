@@ -230,6 +230,10 @@ class Host:
         resident.begin(request.epoch, attempt)
         for failure in request.expression_failures:
             network.quarantine(failure.query, failure.operator, failure.detail, failure.error)
+        for failure in request.failed_elsewhere:
+            resident.fail_as_elsewhere(failure)
+        if request.event_times is not None:
+            resident.advance(request.event_times)
         if request.packing is None:
             for _ in batches():
                 pass
@@ -270,7 +274,8 @@ class Host:
                 failed=cut.failed,
                 waiting=report.waiting,
                 grants=grants + report.grants,
-                selected=network.selected,
+                selected=resident.selected,
+                event_times=resident.event_times,
                 seconds={
                     "restore": ready - began,
                     "read": fed - ready,

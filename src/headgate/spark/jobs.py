@@ -1,28 +1,36 @@
-"""The Spark jobs of epochs: they take a request to the host and return its answer."""
+"""The Spark jobs of epochs: they take a request to the host of every replica and return the answers."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from headgate.spark.host_client import close_host
-from headgate.spark.messages import ANSWER_DDL, PROPERTY, EpochAnswer, EpochRequest
+from headgate.spark.messages import ANSWER_DDL, PROPERTY, EpochAnswer, JobRequest
 from headgate.spark.processes import node
 from headgate.spark.spark_errors import expecting_errors
 from headgate.spark.task import bring, carry
+
+REPLICA = "replica"
+"""The column of packed rows that names the replica of each; only where there are several."""
+
+Answers = tuple[EpochAnswer, ...]
+"""The answer of every replica, in their order."""
 
 
 class Jobs(Protocol):
     """Runs the jobs of epochs. Everything but `cancel` is called by one thread."""
 
-    def answers(self, packed: Any) -> Any:
-        """The frame of answers to packed rows; reads no rows."""
+    def answers(self, packed: Any, replicas: int) -> Any:
+        """The frame of answers to packed rows; reads no rows. With several replicas, the column `REPLICA` of a row says
+        where it goes."""
         ...
 
-    def collect(self, answers: Any, request: EpochRequest) -> EpochAnswer:
+    def collect(self, answers: Any, request: JobRequest) -> Answers:
         """Runs the job over a frame of answers."""
         ...
 
-    def ask(self, request: EpochRequest) -> EpochAnswer:
+    def ask(self, request: JobRequest) -> Answers:
         """An epoch without new rows."""
         ...
 
@@ -37,36 +45,55 @@ class SparkJobs:
     def __init__(self, spark: Any, group: str) -> None:
         self._spark = spark
         self._group = group
-        self._empty: Any = None
-        self._asked: EpochRequest | None = None
+        self._empty: dict[int, Any] = {}
+        self._asked: JobRequest | None = None
 
-    def answers(self, packed: Any) -> Any:
-        return packed.coalesce(1).mapInArrow(carry, ANSWER_DDL)
+    def answers(self, packed: Any, replicas: int) -> Any:
+        if replicas == 1:
+            return packed.coalesce(1).mapInArrow(carry, ANSWER_DDL)
+        return packed.repartitionById(replicas, REPLICA).drop(REPLICA).mapInArrow(carry, ANSWER_DDL)
 
-    def collect(self, answers: Any, request: EpochRequest) -> EpochAnswer:
+    def collect(self, answers: Any, request: JobRequest) -> Answers:
         context = self._spark.sparkContext
-        context.setJobGroup(self._group, f"epoch {request.epoch}", interruptOnCancel=True)
+        context.setJobGroup(self._group, f"epoch {request.common.epoch}", interruptOnCancel=True)
         context.setLocalProperty(PROPERTY, request.text())
         with expecting_errors():
-            [row] = answers.collect()
-        return EpochAnswer.unpack(bytes(row[0]))
+            # Adaptive execution drops the whole stage behind a shuffle without rows.
+            rows = answers.collect() or self._without_rows(len(request.parts)).collect()
+        found = sorted((EpochAnswer.unpack(bytes(row[0])) for row in rows), key=lambda answer: answer.replica)
+        if [answer.replica for answer in found] != list(range(len(request.parts))):
+            raise RuntimeError(
+                f"the job of epoch {request.common.epoch} has answers of the replicas"
+                f" {[answer.replica for answer in found]} instead of {len(request.parts)}"
+            )
+        return tuple(found)
 
-    def ask(self, request: EpochRequest) -> EpochAnswer:
-        host = request.host
-        if host is not None and host.node == node():
-            # A host beside the driver needs no job.
-            self._asked = request
-            try:
-                return EpochAnswer.unpack(bring(request, "driver", iter(())))
-            finally:
-                self._asked = None
-        if self._empty is None:
-            # One frame for all such epochs: Spark plans it once.
-            self._empty = self.answers(self._spark.range(0))
-        return self.collect(self._empty, request)
+    def ask(self, request: JobRequest) -> Answers:
+        requests = request.all()
+        if any(each.host is None or each.host.node != node() for each in requests):
+            return self.collect(self._without_rows(len(requests)), request)
+        # Hosts beside the driver need no job.
+        self._asked = request
+        try:
+            if len(requests) == 1:
+                return (EpochAnswer.unpack(bring(requests[0], "driver", iter(()))),)
+            with ThreadPoolExecutor(len(requests), "headgate-ask") as threads:
+                found = threads.map(lambda each: bring(each, "driver", iter(())), requests)
+                return tuple(map(EpochAnswer.unpack, found))
+        finally:
+            self._asked = None
 
     def cancel(self) -> None:
         self._spark.sparkContext.cancelJobGroup(self._group)
         asked = self._asked
-        if asked is not None and asked.host is not None:
-            close_host(asked.host, asked.token)
+        if asked is not None:
+            for each in asked.all():
+                if each.host is not None:
+                    close_host(each.host, each.token)
+
+    def _without_rows(self, replicas: int) -> Any:
+        """A frame of answers to no rows, one for all epochs: Spark plans it once."""
+        if replicas not in self._empty:
+            numbers = self._spark.range(0, replicas, 1, replicas).where("id < 0")
+            self._empty[replicas] = numbers.mapInArrow(carry, ANSWER_DDL)
+        return self._empty[replicas]
