@@ -32,7 +32,9 @@ from headgate.spark.host_client import ensure_host
 from headgate.spark.jobs import SparkJobs
 from headgate.spark.lanes import Lanes
 from headgate.spark.plan import Plan
+from headgate.spark.processes import memory_of_host
 from headgate.spark.publisher import Publisher
+from headgate.spark.replicas import default_replicas, hosts_per_node, placed
 from headgate.spark.results import Writer
 from headgate.spark.resumption import Resumption
 from headgate.spark.session import session
@@ -69,7 +71,9 @@ class Engine:
     - `every`: seconds between two polls of the sources; 0 polls continuously. An epoch costs about as much with few
       rows as with many, so polling less often saves processor time
     - `mode`, `threads`: how units are spread over threads (see `headgate.runtime`)
-    - `memory`: bytes of queued rows above which rows are spilled to files
+    - `memory`: bytes of queued rows on a node above which rows are spilled to files
+    - `replicas`: copies of the network, each in a process of its own, among which queries and keys are divided; by
+      default one, on a cluster one per core of the executors
     - `results`: newest rows of each query that `results()` keeps, unless the query has INTO memory OPTIONS (rows …)
     - `dead_letters`: folder for malformed rows
 
@@ -88,6 +92,7 @@ class Engine:
         mode: str = "policy",
         threads: int | None = None,
         memory: int | None = 1 << 30,
+        replicas: int | None = None,
         results: int = 10_000,
         dead_letters: str | None = None,
     ) -> None:
@@ -100,11 +105,16 @@ class Engine:
         self._master = master
         if every < 0:
             raise ValueError(f"every is {every}; give the seconds between two polls of the sources, 0 or more")
+        if replicas is not None and replicas < 1:
+            raise ValueError(f"replicas is {replicas}; give the number of copies of the network, 1 or more")
         self._budget = budget
         self._every = every
         self._mode = mode_of(mode)
         self._threads = threads
-        self._limits = Limits(memory=memory)
+        self._spill_limit = memory
+        self._wanted_replicas = replicas
+        self._replicas = replicas or 1
+        self._beside = 1
         self._kept = results
         self._dead_folder = dead_letters
         zone = "UTC" if spark is None else str(spark.conf.get("spark.sql.session.timeZone"))
@@ -314,10 +324,14 @@ class Engine:
         token = secrets.token_hex(16)
         owner = os.getpid() if self._local else 0
         if self._local:
-            # The host loads its modules while Spark starts.
-            threads = ThreadPoolExecutor(1)
-            starting = [threads.submit(ensure_host, run, 0, token, owner)]
+            # The hosts load their modules while Spark starts.
+            count = self._wanted_replicas or 1
+            threads = ThreadPoolExecutor(count)
+            memory = memory_of_host(count)
+            starting = [threads.submit(ensure_host, run, r, token, owner, memory=memory) for r in range(count)]
         spark = self.spark
+        self._replicas = self._wanted_replicas or default_replicas(spark)
+        self._beside = hosts_per_node(spark, self._replicas)
         spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
         self._tables = {name: _loaded(spark, table) for name, table in dict(self._catalog.tables).items()}
         self._publisher = Publisher(
@@ -330,7 +344,9 @@ class Engine:
         )
         jobs = SparkJobs(spark, f"headgate-{run}")
         hosts = [each.result() for each in starting] if self._local else []
-        epochs = self._epochs = Epochs(jobs, checkpoint, run, token, self._committed, self._budget, owner, hosts)
+        epochs = self._epochs = Epochs(
+            jobs, checkpoint, run, token, self._committed, self._budget, owner, hosts, self._beside
+        )
         self.resumption = Resumption.of(checkpoint, epochs.commit, self.queries)
 
         def lanes(driver: Driver) -> Lanes:
@@ -395,8 +411,9 @@ class Engine:
                 threads=self._threads,
                 tables=self._tables,
                 packings=lanes.plan(streams, list(queries.values())),
-                limits=self._limits,
+                limits=Limits(memory=None if self._spill_limit is None else max(1, self._spill_limit // self._beside)),
                 delivery=Delivery(_SINKS, os.getcwd(), self._kept, self.dead_letters),
+                placement=placed(tuple(queries.values()), self._replicas, self._plan),
             )
 
         self._plan = self._driver.replan(plan)

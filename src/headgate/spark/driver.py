@@ -60,8 +60,8 @@ class Driver:
     """Runs the epochs of an engine on a thread of its own, from `start` until `stop`, the end of the rows or a failure.
 
     Messages are taken in order: a lane has rows, a lane has ended, the user changed something, stop. When there is no
-    message, rows that were left waiting get epochs of their own. Lanes and epochs are used by this thread only. `over`
-    is called at the end of the loop.
+    message, rows that were left waiting get epochs of their own, and so do watermarks that replicas do not know yet.
+    Lanes and epochs are used by this thread only. `over` is called at the end of the loop.
     """
 
     def __init__(
@@ -204,6 +204,8 @@ class Driver:
         """The next message; None if an epoch without new rows is due."""
         if not self._epochs.backlog_due or self._once:
             return self._inbox.get()
+        if self._epochs.follow_up and self._inbox.empty():
+            return None
         due = self._idle_since + (_BACKLOG_EVERY if self._epochs.waiting else _METRICS_AFTER)
         latest = due + _GIVE_WAY
         while True:

@@ -220,10 +220,11 @@ class ResidentNetwork:
         layout: Packing = self._plan.packings[packing]
         seen: set[str] = set()
         for packed in batches:
-            for stream, rows, flaws in layout.unpack(packed):
+            for stream, rows, flaws, mask in layout.unpack(packed):
                 if flaws is not None and flaws.null_count < len(flaws):
                     rows = self._without_flaws(stream, rows, flaws)
-                for name, part in self._local.separated(stream, rows, None):
+                    mask = None if mask is None else mask.filter(pc.is_null(flaws))
+                for name, part in self._local.separated(stream, rows, mask):
                     if part.num_rows and name in self.network.streams:
                         self.network.push(name, part, arrived, advance=False)
                         seen.add(name)
