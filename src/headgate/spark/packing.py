@@ -132,6 +132,11 @@ class Packing:
         found = self._computed.get(stream, {}).get(name)
         return None if found is None else found[1]
 
+    def computed_slot(self, stream: str, name: str) -> str | None:
+        """The column of completed rows (`complete`) that holds a computed column of a stream; None if there is none."""
+        found = self._computed.get(stream, {}).get(name)
+        return None if found is None else found[0]
+
     def complete(self, conditions: Mapping[tuple[str, str], str]) -> list[str] | None:
         """The `selectExpr` that adds the computed columns to the packed table; None if there are none. Each is computed
         where its condition (by stream and name) is true, and null elsewhere.
