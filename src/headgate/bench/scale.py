@@ -1,4 +1,4 @@
-"""Throughput with one and two replicas where the network is the bottleneck, cost of the shuffle, balance of replicas."""
+"""Throughput of two replicas and of one where the network is the bottleneck; cost of the shuffle; balance."""
 
 from __future__ import annotations
 

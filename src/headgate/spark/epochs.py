@@ -24,6 +24,7 @@ from headgate.spark.messages import EpochRequest, ExpressionFailure, HostAddress
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
 from headgate.spark.prefilter import Prefilter
+from headgate.spark.routing import routed
 from headgate.spark.spark_errors import may_be_catalyst, spark_errors
 
 _METRICS_EVERY = 0.5
@@ -142,6 +143,8 @@ class Epochs:
         return (
             self._prefilter.condition(packed, packing, queries),
             self._catalyst.columns(packed, packing, queries),
+            None if plan.placement is None else [plan.placement.routes_of(stream) for stream in packing.streams],
+            plan.replicas,
         )
 
     def run_batch(self, batch: LaneBatch) -> None:
@@ -251,7 +254,9 @@ class Epochs:
 
     def _answers(self, rows: Any, packing: Packing, plan: Plan) -> Any:
         """The frame of answers to packed rows, which go to the replicas that need them."""
-        return self._jobs.answers(rows, plan.replicas)
+        if plan.placement is None:
+            return self._jobs.answers(rows, 1)
+        return self._jobs.answers(routed(rows, packing, plan.placement), plan.replicas)
 
     def _request(self, packing: str | None, arrived: float, finish: bool) -> JobRequest:
         self._requests += 1

@@ -221,7 +221,8 @@ class Host:
     ) -> None:
         began = time.perf_counter()
         self._report({"begin": request.epoch})
-        attempt = f"{request.attempt}-{task}"
+        # Replicas write files of their own.
+        attempt = f"{request.attempt}-{request.replica}-{task}"
         resident, restored = self._network(request)
         # Until this epoch is answered the network is ahead of every commit.
         self._at = None

@@ -21,8 +21,6 @@ from headgate.graph.types import STRING, sql_name
 
 TAG = "stream"
 FLAW = "flaw"
-MASK = "routes"
-"""The last column, where there are several replicas and a stream has several routes: which of them brought the row."""
 
 
 @dataclass(frozen=True)
