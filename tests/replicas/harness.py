@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,9 @@ from headgate.operators.windows import highest
 from headgate.runtime import Network, result_table
 from headgate.runtime.limits import Failure
 from headgate.runtime.outbox import ResultBatch
-from headgate.spark.placement import Placement, Route
+from headgate.spark.placement import Placement, Route, streams_of
+from headgate.spark.placing import place
+from headgate.spark.redistribution import redistributed
 
 Owners = npt.NDArray[np.int64]
 
@@ -30,6 +34,22 @@ def owners(keys: Sequence[pa.Array], replicas: int) -> Owners:
     """The replica of each key. Spark's hash is another one; which, does not matter, as long as equal keys agree."""
     flat = flatten(keys)
     return (hashed(flat, len(flat[0])) % np.uint64(replicas)).astype(np.int64)
+
+
+class MemoryStore:
+    """Parts in memory (the `Store` of a network)."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[pa.RecordBatch]] = {}
+
+    def write(self, key: str, batches: Sequence[pa.RecordBatch]) -> None:
+        self._parts[key] = list(batches)
+
+    def read(self, key: str, index: int) -> pa.RecordBatch:
+        return self._parts[key][index]
+
+    def discard(self, key: str) -> None:
+        self._parts.pop(key, None)
 
 
 class Replicas:
@@ -46,6 +66,7 @@ class Replicas:
         self.newest: dict[str, int] = {}
         self.rows_in = [0] * placement.replicas
         self._turn = 0
+        self._stores = [MemoryStore() for _ in range(placement.replicas)]
         self._sources = {
             node.stream: node for query in queries for node in query.plan.walk() if isinstance(node, Source)
         }
@@ -57,7 +78,7 @@ class Replicas:
             local = self.placement.local(query, replica)
             if local is not None:
                 graph.add(local)
-        network = Network(graph, "fifo", self._settings, **self._options)
+        network = Network(graph, "fifo", self._settings, store=self._stores[replica], **self._options)
         network.given_watermarks = self.placement.replicas > 1
         return network
 
@@ -94,6 +115,21 @@ class Replicas:
         for network in self.networks:
             for name in network.outboxes:
                 self.results[name] += network.take(name)
+
+    def rescale(self, placement: Placement) -> None:
+        """Moves to another placement: drains everything, divides the state, goes on with new networks."""
+        self.epoch([])
+        manifests = [json.loads(json.dumps(network.snapshot())) for network in self.networks]
+        sources = self._stores
+        targets = [MemoryStore() for _ in range(placement.replicas)]
+        queries = list(self.queries.values())
+        moved = redistributed(queries, self.placement, placement, manifests, sources, targets, owners)
+        self.close()
+        self.placement, self._stores = placement, targets
+        self.rows_in = [0] * placement.replicas
+        self.networks = [self._network(replica) for replica in range(placement.replicas)]
+        for network, manifest in zip(self.networks, moved, strict=True):
+            network.restore(json.loads(json.dumps(manifest)))
 
     def finish(self) -> None:
         """Ends all streams."""
@@ -144,3 +180,17 @@ class Replicas:
     def failures(self) -> Mapping[str, Failure]:
         """The queries that failed on a replica."""
         return {name: failure for network in self.networks for name, failure in network.failures.items()}
+
+
+def any_placement(queries: Sequence[Query], chance: Random) -> Placement:
+    """A placement on one to four replicas: the usual one, or each query split by its own key or whole somewhere."""
+    replicas = chance.choice([1, 2, 3, 4])
+    usual = place(queries, replicas)
+    if chance.random() < 0.4:
+        return usual
+    routes: dict[str, Mapping[str, Route]] = {}
+    for query in queries:
+        whole = dict.fromkeys(streams_of(query.plan), Route.to(chance.randrange(replicas)))
+        alone = place([query], replicas).routes[query.name]
+        routes[query.name] = chance.choice([whole, alone, usual.routes[query.name]])
+    return Placement(replicas, routes)

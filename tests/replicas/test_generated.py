@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from hypothesis import given
+from hypothesis import strategies as st
 
 from headgate.graph.queries import Query
 from headgate.spark.placement import Placement
@@ -12,7 +15,7 @@ from tests.oracle import headgate_side
 from tests.oracle.answers import Answer, differences
 from tests.oracle.cases import Case
 from tests.oracle.generate import cases
-from tests.replicas.harness import Replicas
+from tests.replicas.harness import Replicas, any_placement
 
 
 def compiled(generated: list[Case]) -> list[tuple[Case, Query]]:
@@ -50,3 +53,20 @@ def test_several_replicas_give_what_one_gives(generated: list[Case]) -> None:
         running.finish()
         check(running, wanted, found)
         running.close()
+
+
+@given(generated=cases(), seed=st.integers(0, 1000))
+def test_rescaled_in_the_middle(generated: list[Case], seed: int) -> None:
+    found = compiled(generated)
+    queries = [query for _, query in found]
+    chance = Random(seed)
+    wanted = headgate_side.answers(generated[0], queries, headgate_side.given(generated[0]))
+    running = Replicas(queries, place(queries, 1))
+    numbers = [2, 4, 1, 3]
+    for stream, batch in headgate_side.given(generated[0]):
+        running.epoch([(stream, batch)])
+        placement = place(queries, numbers.pop(0)) if numbers else any_placement(queries, chance)
+        running.rescale(placement)
+    running.finish()
+    check(running, wanted, found)
+    running.close()

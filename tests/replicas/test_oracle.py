@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from headgate.spark.placement import Placement
 from headgate.spark.placing import place
 from tests.oracle.answers import FLOATS, Answer, differences
 from tests.oracle.spark_side import SparkSide
-from tests.replicas.harness import Replicas
+from tests.replicas.harness import Replicas, any_placement
 from tests.runtime.oracle_groups import Expected, Group, groups
 
 pytestmark = pytest.mark.spark
@@ -50,6 +51,19 @@ def test_each_query_split_by_its_own_key(name: str, group_of: GroupOf) -> None:
     running = Replicas(queries, Placement(3, alone), group.settings)
     for stream, batch in group.pushes:
         running.epoch([(stream, batch)])
+    check(running, group)
+
+
+@pytest.mark.parametrize("name", list(GROUPS))
+def test_rescaled_in_the_middle(name: str, group_of: GroupOf) -> None:
+    """Another number of replicas, or other routes for the same number, after every batch."""
+    group = group_of(name)
+    queries = [each.query for each in group.expected]
+    chance = Random(name)
+    running = Replicas(queries, place(queries, 1), group.settings)
+    for stream, batch in group.pushes:
+        running.epoch([(stream, batch)])
+        running.rescale(any_placement(queries, chance))
     check(running, group)
 
 

@@ -62,7 +62,7 @@ class Join(Binary):
 
     @property
     def partition_keys(self) -> tuple[tuple[Expr, ...], ...] | None:
-        return tuple((a, b) for a, b in zip(self.left_keys, self.right_keys, strict=True) if a.type == b.type)
+        return tuple(zip(self.left_keys, self.right_keys, strict=True))
 
     def located(self, expr: Expr) -> tuple[Expr, ...] | None:
         """A row without a partner has nulls in the columns of the other side, wherever it is."""

@@ -14,6 +14,7 @@ from headgate.operators.aggregate.output import AggregateOutput
 from headgate.operators.batch import FOREVER, NEVER, Arrival, Batch
 from headgate.operators.columns import NarrowInput, record
 from headgate.operators.contract import Snapshot
+from headgate.operators.division import StateKeys, StateRows, run_parts, run_tables
 from headgate.operators.evaluate import evaluate
 from headgate.operators.matching import Matcher
 from headgate.operators.registry import implements
@@ -131,6 +132,29 @@ class LiveChanges:
         waiting = snapshot.parts.get(f"pending-{self._seen}")
         if waiting is not None:
             self._pending = [[one_chunk(c) for c in waiting.columns]]
+
+    @property
+    def state_keys(self) -> dict[str, StateKeys]:
+        keys = StateKeys(tuple(range(self._keys)), tuple(self._key_types))
+        return {"groups": keys, "pending": keys}
+
+    def opened(self, snapshot: Snapshot) -> StateRows:
+        meta = snapshot.meta
+        waiting = snapshot.parts.get(f"pending-{meta['seen']}")
+        return StateRows(
+            {
+                "groups": run_tables("groups", snapshot.parts, meta, gone=True),
+                "pending": [] if waiting is None else [waiting],
+            },
+            highest={"seen": meta["seen"], "newest": meta["newest"], "started": meta["started"]},
+            lowest={"bound": meta["bound"]},
+        )
+
+    def closed(self, rows: StateRows) -> Snapshot:
+        parts, meta = run_parts("groups", rows.tables["groups"], rows.lowest["bound"])
+        if rows.tables["pending"]:
+            parts[f"pending-{rows.highest['seen']}"] = pa.concat_tables(rows.tables["pending"])
+        return Snapshot(parts, {**meta, **rows.highest})
 
     @property
     def state_rows(self) -> int:

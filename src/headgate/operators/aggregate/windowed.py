@@ -18,6 +18,7 @@ from headgate.operators.aggregate.panes import PaneStore
 from headgate.operators.batch import FOREVER, NEVER, Batch
 from headgate.operators.columns import NarrowInput
 from headgate.operators.contract import Snapshot
+from headgate.operators.division import StateKeys, StateRows
 from headgate.operators.evaluate import evaluate
 from headgate.operators.registry import implements
 from headgate.operators.settings import Settings
@@ -211,6 +212,24 @@ class LiveWindowed:
         self._seen = snapshot.meta["seen"]
         self._late = snapshot.meta["late"]
         self._output.newest = snapshot.meta["newest"]
+
+    @property
+    def state_keys(self) -> dict[str, StateKeys]:
+        return {"panes": StateKeys(tuple(range(1, 1 + len(flat_types(self._key_types)))), tuple(self._key_types))}
+
+    def opened(self, snapshot: Snapshot) -> StateRows:
+        meta = snapshot.meta
+        return StateRows(
+            {"panes": [snapshot.parts[name].slice(start) for name, start in meta["starts"].items()]},
+            {"closed": meta["closed"]},
+            {"seen": meta["seen"], "newest": meta["newest"]},
+            counts={"late": meta["late"]},
+        )
+
+    def closed(self, rows: StateRows) -> Snapshot:
+        parts = {f"run-{number}": table for number, table in enumerate(rows.tables["panes"], 1) if table.num_rows}
+        meta = {"starts": dict.fromkeys(parts, 0), "next": len(rows.tables["panes"])}
+        return Snapshot(parts, {**meta, **rows.progress, **rows.highest, **rows.counts})
 
     @property
     def state_rows(self) -> int:
