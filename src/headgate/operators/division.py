@@ -25,7 +25,7 @@ class NotDrained(ValueError):
 
 @dataclass(frozen=True)
 class StateKeys:
-    """Where a table of state holds the operator's keys: the positions of the flat columns, and the types of the keys."""
+    """Where a table of state holds the operator's keys: the positions of flat columns, and the types of the keys."""
 
     places: tuple[int, ...]
     types: tuple[pa.DataType, ...]
@@ -104,7 +104,7 @@ class Divisible(Protocol):
 
 
 def run_tables(prefix: str, parts: Mapping[str, pa.Table], meta: Mapping[str, Any], gone: bool) -> list[pa.Table]:
-    """The rows in a snapshot of `Runs`, with a column for their flags behind the others; `gone`: without flagged rows."""
+    """The rows in a snapshot of `Runs`, with their flags as the last column; `gone`: without flagged rows."""
     found = []
     for number, version in meta["runs"]:
         table = parts[f"{prefix}-{number}"]
