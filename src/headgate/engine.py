@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from headgate.runtime.modes import mode_of
 from headgate.scheduling import Scheduler, Topology, View
 from headgate.scheduling import policy as policy_of
 from headgate.spark.analysis import Analyzer
+from headgate.spark.balance import Balance
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.delivery import Delivery
 from headgate.spark.driver import Driver
@@ -123,6 +125,7 @@ class Engine:
         self._memory: dict[str, tuple[Query, MemoryWriter]] = {}
         self._lock = threading.RLock()
         self._metrics = DriverMetrics()
+        self._balance = Balance()
         self._plan: Plan | None = None
         self._tables: dict[str, pa.Table] = {}
         self._epochs: Epochs | None = None
@@ -274,6 +277,26 @@ class Engine:
         """The folder that malformed rows are written to."""
         return self._dead_folder or ("dead-letters" if self._temporary else f"{self._folder}/dead-letters")
 
+    @property
+    def replicas(self) -> int:
+        """The number of copies of the network."""
+        return self._replicas
+
+    def rescale(self, replicas: int) -> None:
+        """Changes the number of replicas, also while running: state moves to its new owners, exactly once."""
+        if replicas < 1:
+            raise ValueError(f"replicas is {replicas}; give the number of copies of the network, 1 or more")
+        with self._lock:
+            before = self._wanted_replicas, self._replicas, self._beside
+            self._wanted_replicas = self._replicas = replicas
+            if self._epochs is not None:
+                self._beside = hosts_per_node(self.spark, replicas)
+            try:
+                self._changed()
+            except Exception:
+                self._wanted_replicas, self._replicas, self._beside = before
+                raise
+
     # Results and metrics ----------------------------------------------------------------------------------
 
     def results(self, query: str) -> pa.Table:
@@ -362,6 +385,7 @@ class Engine:
         failed = epochs.failed(self.queries.values())
         self._metrics = DriverMetrics({name: str(f) for name, f in failed.items()}, time.monotonic())
         self._plan = None
+        self._balance = Balance()
         self._changed()
         return driver
 
@@ -402,6 +426,7 @@ class Engine:
             if self._plan is not None and name not in before:
                 self._open_sinks(query)
         streams = dict(self._catalog.streams)
+        epochs, balance = self._epochs, self._balance
 
         def plan(lanes: Lanes) -> Plan:
             return Plan(
@@ -413,7 +438,7 @@ class Engine:
                 packings=lanes.plan(streams, list(queries.values())),
                 limits=Limits(memory=None if self._spill_limit is None else max(1, self._spill_limit // self._beside)),
                 delivery=Delivery(_SINKS, os.getcwd(), self._kept, self.dead_letters),
-                placement=placed(tuple(queries.values()), self._replicas, self._plan),
+                placement=placed(tuple(queries.values()), self._replicas, epochs.known_plan, balance.costs),
             )
 
         self._plan = self._driver.replan(plan)
@@ -422,6 +447,18 @@ class Engine:
         self._metrics.committed(epoch)
         assert self._publisher is not None
         self._publisher.put(epoch.commit, epoch.inline)
+        if epoch.metrics is not None and self._replicas > 1:
+            self._balance.report(epoch.metrics)
+            self._rebalance()
+
+    def _rebalance(self) -> None:
+        """On the driver's thread: changes the placement after the present epoch, if that pays."""
+        driver, epochs = self._driver, self._epochs
+        if driver is None or epochs is None or epochs.plan.placement is None:
+            return
+        better = self._balance.better(epochs.plan.queries, epochs.plan.placement)
+        if better is not None:
+            driver.submit(lambda: driver.replan(lambda _: replace(epochs.plan, placement=better)))
 
     def _close(self, patience: float | None = _PATIENCE) -> None:
         """Ends everything but Spark; sinks have `patience` seconds to take what is committed."""

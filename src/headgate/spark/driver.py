@@ -42,9 +42,10 @@ class LaneEnded:
 
 @dataclass(frozen=True)
 class Change:
-    """Something to do between two epochs; `done` gets its result."""
+    """Something to do between two epochs; `done` gets its result. Its error is raised if nobody `wanted` it."""
 
     action: Callable[[], Any]
+    wanted: bool = True
     done: Future[Any] = field(default_factory=Future)
 
 
@@ -119,10 +120,21 @@ class Driver:
             except Exception:
                 self._planned = before
                 raise
-            self._epochs.plan = plan
+            try:
+                self._epochs.plan = plan
+            except Exception:
+                # The state could not be moved to its new replicas: everything stays where it is.
+                self._planned = before
+                if before is not None:
+                    self._lanes.apply(self)
+                raise
             return plan
 
         return self.change(apply)
+
+    def submit(self, action: Callable[[], object]) -> None:
+        """Does something between two epochs, and does not wait for it. An error ends the loop."""
+        self._inbox.put(Change(action, wanted=False))
 
     def deliver(self, batch: LaneBatch) -> None:
         """A lane has rows."""
@@ -231,6 +243,8 @@ class Driver:
                 message.done.set_result(message.action())
             except BaseException as error:
                 message.done.set_exception(error)
+                if not message.wanted:
+                    raise
 
     def _run(self, batch: LaneBatch) -> None:
         """An epoch for a batch. An error ends its lane; `_lane_ended` decides how it goes on."""

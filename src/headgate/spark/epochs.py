@@ -21,6 +21,7 @@ from headgate.spark.host_client import close_host
 from headgate.spark.jobs import Answers, Jobs
 from headgate.spark.lane import LaneBatch
 from headgate.spark.messages import EpochRequest, ExpressionFailure, HostAddress, JobRequest, ReplicaPart
+from headgate.spark.moving import moved, must_move
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
 from headgate.spark.prefilter import Prefilter
@@ -121,8 +122,20 @@ class Epochs:
 
     @plan.setter
     def plan(self, plan: Plan) -> None:
+        old = self._plan
+        if old is None and (self.commit.replicas > 1 or (plan.replicas > 1 and self.commit.replicas)):
+            old = self._committed_plan(plan.replicas)
+        if old is not None and self.commit.replicas and must_move(old, plan):
+            self._move(old, plan)
         self._plan = plan
         self._plan_name = plan.save(self._checkpoint)
+
+    @property
+    def known_plan(self) -> Plan | None:
+        """The plan of the last epoch, also if it ran before a restart with several replicas; None if there is none."""
+        if self._plan is None and self.commit.replicas > 1:
+            return Plan.load(self._checkpoint, self.commit.plan)
+        return self._plan
 
     def prepare(self, packed: Any, packing: Packing, plan: Plan) -> Any:
         """The streaming frame of a lane that is not careful: from packed rows to answers."""
@@ -181,10 +194,8 @@ class Epochs:
 
     def end_hosts(self) -> None:
         """Ends the hosts, whatever they do; no epoch follows."""
-        hosts, self.hosts = [host for host in self.hosts if host is not None], []
-        if hosts:
-            with ThreadPoolExecutor(len(hosts), "headgate-end") as threads:
-                list(threads.map(lambda host: close_host(host, self._token), hosts))
+        hosts, self.hosts = self.hosts, []
+        self._end(hosts)
 
     def failed(self, queries: Iterable[Query]) -> dict[str, Failure]:
         """The queries that have failed up to the last commit; a query whose plan has changed since has not."""
@@ -195,6 +206,47 @@ class Epochs:
             if failure.query in known and key_of(known[failure.query].plan) == failure.plan:
                 found[failure.query] = failure
         return found
+
+    def _committed_plan(self, replicas: int) -> Plan:
+        if not self.commit.plan:
+            raise CheckpointError(
+                f"checkpoint {self._checkpoint.uri}: it was written by an early version of Headgate; run it once with"
+                f" one replica before you give it {replicas}"
+            )
+        return Plan.load(self._checkpoint, self.commit.plan)
+
+    def _move(self, old: Plan, new: Plan) -> None:
+        """Moves all state to the replicas of another plan: epochs under the old plan until nothing waits, then one that
+        only names the new snapshots."""
+        self._plan, self._plan_name = old, old.save(self._checkpoint)
+        while True:
+            self._repeat(lambda: self._backlog_epoch(finish=False, drain=True))
+            if not self.follow_up and not self.waiting:
+                break
+        began = time.perf_counter()
+        snapshots, files, event_times = moved(
+            self._checkpoint, self.commit, old, new, self._jobs.owners, uuid.uuid4().hex[:8]
+        )
+        commit = Commit(
+            self.commit.epoch + 1,
+            self.commit.lanes,
+            snapshots=snapshots,
+            files=files,
+            failures=self.commit.failures,
+            plan=new.save(self._checkpoint),
+            event_times=event_times,
+        )
+        self._checkpoint.commit(commit)
+        self.commit = commit
+        gone, self.hosts = self.hosts[new.replicas :], self.hosts[: new.replicas]
+        self._end(gone)
+        self._listen(Epoch(commit.epoch, commit, 0, {}, {"move": time.perf_counter() - began}))
+
+    def _end(self, hosts: Iterable[HostAddress | None]) -> None:
+        known = [host for host in hosts if host is not None]
+        if known:
+            with ThreadPoolExecutor(len(known), "headgate-end") as threads:
+                list(threads.map(lambda host: close_host(host, self._token), known))
 
     def _repeat(self, attempt: Callable[[], None]) -> None:
         """Repeats an epoch that failed because a host, a worker or an executor was lost."""
@@ -212,8 +264,8 @@ class Epochs:
                 if final is not None:
                     raise final from error
 
-    def _backlog_epoch(self, finish: bool) -> None:
-        request = self._request(None, time.time(), finish)
+    def _backlog_epoch(self, finish: bool, drain: bool = False) -> None:
+        request = self._request(None, time.time(), finish, drain)
         began = time.perf_counter()
         self._commit(self._jobs.ask(request), request.common, None, began)
 
@@ -258,7 +310,7 @@ class Epochs:
             return self._jobs.answers(rows, 1)
         return self._jobs.answers(routed(rows, packing, plan.placement), plan.replicas)
 
-    def _request(self, packing: str | None, arrived: float, finish: bool) -> JobRequest:
+    def _request(self, packing: str | None, arrived: float, finish: bool, drain: bool = False) -> JobRequest:
         self._requests += 1
         replicas = self.plan.replicas
         common = EpochRequest(
@@ -272,7 +324,7 @@ class Epochs:
             plan=self._plan_name,
             packing=packing,
             arrived=arrived,
-            budget=None if finish else self._budget,
+            budget=None if finish or drain else self._budget,
             finish=finish,
             detailed=finish or time.monotonic() - self._reported >= _METRICS_EVERY,
             owner=self._owner,

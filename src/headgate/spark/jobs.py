@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from headgate.spark.host_client import close_host
 from headgate.spark.messages import ANSWER_DDL, PROPERTY, EpochAnswer, JobRequest
@@ -14,6 +19,7 @@ from headgate.spark.task import bring, carry
 REPLICA = "replica"
 """The column of packed rows that names the replica of each; only where there are several."""
 
+Ints = npt.NDArray[np.int64]
 Answers = tuple[EpochAnswer, ...]
 """The answer of every replica, in their order."""
 
@@ -32,6 +38,10 @@ class Jobs(Protocol):
 
     def ask(self, request: JobRequest) -> Answers:
         """An epoch without new rows."""
+        ...
+
+    def owners(self, keys: Sequence[pa.Array], replicas: int) -> Ints:
+        """The replica that owns each row of keys: the same as where Catalyst sends rows with these keys."""
         ...
 
     def cancel(self) -> None:
@@ -82,6 +92,17 @@ class SparkJobs:
                 return tuple(map(EpochAnswer.unpack, found))
         finally:
             self._asked = None
+
+    def owners(self, keys: Sequence[pa.Array], replicas: int) -> Ints:
+        from headgate.spark.routing import owner  # which imports this module
+
+        names = [f"k{number}" for number in range(len(keys))]
+        rows = pa.table([*keys, pa.array(range(len(keys[0])), pa.int64())], names=[*names, "place"])
+        located = self._spark.createDataFrame(rows).selectExpr("place", f"{owner(names, replicas)} AS {REPLICA}")
+        found = located.toArrow()
+        placed = np.empty(rows.num_rows, np.int64)
+        placed[found.column("place").to_numpy()] = found.column(REPLICA).to_numpy()
+        return placed
 
     def cancel(self) -> None:
         self._spark.sparkContext.cancelJobGroup(self._group)
