@@ -11,10 +11,10 @@ from tests.spark.test_oracle_on_spark import GROUPS, run_cases
 
 pytestmark = pytest.mark.spark
 
-QUICK = {"joins", "updates"}
+QUICK = [next(name for name in GROUPS if name.startswith(kind)) for kind in ("joins", "updates", "windows")]
 
 
-@pytest.mark.parametrize("name", [name for name in GROUPS if name.split()[0] in QUICK])
+@pytest.mark.parametrize("name", QUICK)
 def test_cases_on_two_replicas(spark: Any, tmp_path: Path, name: str) -> None:
     run_cases(spark, GROUPS[name], tmp_path, "cqc", replicas=2)
 

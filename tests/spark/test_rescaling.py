@@ -80,41 +80,49 @@ def counted(engine: hg.Engine, files: int) -> bool:
     return bool(rows) and rows[-1]["n"] == files * ROWS
 
 
-def test_rescaled_while_running_and_between_runs(spark: Any, tmp_path: Path) -> None:
+def _rescaled(spark: Any, root: Path, running: list[int], between: list[int], last: int) -> None:
+    """An engine that starts with one replica and is rescaled while it runs, then runs with other numbers, then one that
+    reads the rest and ends. The results are those of the whole."""
     files = 0
 
     def more(engine: hg.Engine, count: int) -> None:
         nonlocal files
         for _ in range(count):
-            arrive(tmp_path, files)
+            arrive(root, files)
             files += 1
         wait_until(lambda: counted(engine, files))
 
-    engine = engine_of(spark, tmp_path, 1)
-    arrive(tmp_path, files)
+    arrive(root, files)
     files += 1
+    engine = engine_of(spark, root, 1)
     engine.start()
     try:
-        wait_until(lambda: counted(engine, files))
-        for replicas in (2, 3, 1, 2):
-            more(engine, 2)
+        for replicas in running:
+            more(engine, 1)
             engine.rescale(replicas)
             assert engine.replicas == replicas
         more(engine, 1)
-        assert len(engine.metrics()["replicas"]) == 2
+        assert len(engine.metrics().get("replicas", [0])) == running[-1]
     finally:
         engine.stop()
-    for replicas in (1, 2):
-        engine = engine_of(spark, tmp_path, replicas)
+    for replicas in between:
+        engine = engine_of(spark, root, replicas)
         engine.start()
         try:
             more(engine, 1)
         finally:
             engine.stop()
+    engine = engine_of(spark, root, last)
     # The memory of an engine begins with its start: all keys change once more.
-    engine = engine_of(spark, tmp_path, 4)
-    for _ in range(2):
-        arrive(tmp_path, files)
-        files += 1
+    arrive(root, files)
     engine.run_once()
-    check(spark, tmp_path, engine)
+    check(spark, root, engine)
+
+
+def test_rescaled_while_running(spark: Any, tmp_path: Path) -> None:
+    _rescaled(spark, tmp_path, [2], [], 1)
+
+
+@pytest.mark.slow
+def test_rescaled_often_and_between_runs(spark: Any, tmp_path: Path) -> None:
+    _rescaled(spark, tmp_path, [2, 3, 1, 2], [1, 2], 4)

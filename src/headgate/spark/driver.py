@@ -257,6 +257,7 @@ class Driver:
                 return
             raise
         batch.done.set_result(None)
+        self._failures.succeeded()
         if batch.lane.careful:
             self._careful.discard(batch.lane.name)
             self._lanes.restart(batch.lane.name, self, careful=False)

@@ -368,6 +368,7 @@ class Epochs:
 
     def _committed(self, answer: CombinedAnswer, request: EpochRequest, seconds: Mapping[str, float]) -> None:
         """After a commit: notes what the next epoch needs, and reports the epoch."""
+        self._failures.succeeded()
         self._failing = self._failing[len(request.expression_failures) :]
         self._elsewhere = answer.unknown
         self.waiting = answer.waiting
