@@ -353,6 +353,9 @@ class Engine:
             memory = memory_of_host(count)
             starting = [threads.submit(ensure_host, run, r, token, owner, memory=memory) for r in range(count)]
         spark = self.spark
+        if self._wanted_replicas is None and not self._local:
+            # Spark knows its executors once one has run a task.
+            warm_up(spark).join()
         self._replicas = self._wanted_replicas or default_replicas(spark)
         self._beside = hosts_per_node(spark, self._replicas)
         spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
