@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from headgate.expressions.hashing import hashed
 from headgate.expressions.keys import flatten
-from headgate.graph.operators import Source
+from headgate.graph.operators import Send, Source
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.operators.batch import Arrival, Batch
@@ -23,6 +23,7 @@ from headgate.operators.windows import highest
 from headgate.runtime import Network, result_table
 from headgate.runtime.limits import Failure
 from headgate.runtime.outbox import ResultBatch
+from headgate.spark.exchange import divided
 from headgate.spark.placement import Placement, Route, streams_of
 from headgate.spark.placing import place
 from headgate.spark.redistribution import redistributed
@@ -67,6 +68,8 @@ class Replicas:
         self.rows_in = [0] * placement.replicas
         self._turn = 0
         self._stores = [MemoryStore() for _ in range(placement.replicas)]
+        self._fragments = [query.name for query in queries if isinstance(query.plan, Send)]
+        self.exchanged: dict[str, list[pa.RecordBatch]] = {}
         self._sources = {
             node.stream: node for query in queries for node in query.plan.walk() if isinstance(node, Source)
         }
@@ -89,6 +92,7 @@ class Replicas:
             for stream, local in self._locals(network):
                 if stream in self.newest:
                     network.advance_to(local, self.newest[stream])
+        self._receive()
         for stream, batch in rows:
             for replica, local, part in self.routed(stream, batch):
                 self.rows_in[replica] += part.num_rows
@@ -114,11 +118,29 @@ class Replicas:
     def _take(self) -> None:
         for network in self.networks:
             for name in network.outboxes:
-                self.results[name] += network.take(name)
+                taken = network.take(name)
+                if name in self._fragments:
+                    self.exchanged.setdefault(name, []).extend(result.rows for result in taken)
+                else:
+                    self.results[name] += taken
+
+    def _receive(self) -> None:
+        """Takes what fragments have sent, and behind it the lowest of the senders' watermarks."""
+        sent, self.exchanged = self.exchanged, {}
+        reached = [network.reached for network in self.networks]
+        for fragment in self._fragments:
+            watermark = min(each[fragment] for each in reached if fragment in each)
+            for batch in sent.get(fragment, []):
+                for replica, local, part in self.routed(fragment, batch):
+                    self.networks[replica].push(local, part, advance=False)
+            for network in self.networks:
+                for stream, local in self._locals(network):
+                    if stream == fragment:
+                        network.reach(local, watermark)
 
     def rescale(self, placement: Placement) -> None:
         """Moves to another placement: drains everything, divides the state, goes on with new networks."""
-        self.epoch([])
+        self.drain()
         manifests = [json.loads(json.dumps(network.snapshot())) for network in self.networks]
         sources = self._stores
         targets = [MemoryStore() for _ in range(placement.replicas)]
@@ -134,8 +156,15 @@ class Replicas:
     def finish(self) -> None:
         """Ends all streams."""
         for network in self.networks:
-            network.finish()
+            network.finish(local for stream, local in self._locals(network) if stream not in self._fragments)
         self.run()
+        self.drain()
+
+    def drain(self) -> None:
+        """Epochs without rows until nothing is between fragments, and all have the last watermarks."""
+        for _ in range(1 + len(self._fragments)):
+            self.epoch([])
+        assert not any(self.exchanged.values())
 
     def close(self) -> None:
         for network in self.networks:
@@ -194,3 +223,9 @@ def any_placement(queries: Sequence[Query], chance: Random) -> Placement:
         alone = place([query], replicas).routes[query.name]
         routes[query.name] = chance.choice([whole, alone, usual.routes[query.name]])
     return Placement(replicas, routes)
+
+
+def in_fragments(queries: Sequence[Query]) -> list[Query]:
+    """The queries divided at exchanges, and their fragments."""
+    divisions = [divided(query) for query in queries]
+    return [part for each in divisions for part in (*each.fragments, each.query)]

@@ -15,7 +15,7 @@ from tests.oracle import headgate_side
 from tests.oracle.answers import Answer, differences
 from tests.oracle.cases import Case
 from tests.oracle.generate import cases
-from tests.replicas.harness import Replicas, any_placement
+from tests.replicas.harness import Replicas, any_placement, in_fragments
 
 
 def compiled(generated: list[Case]) -> list[tuple[Case, Query]]:
@@ -67,6 +67,22 @@ def test_rescaled_in_the_middle(generated: list[Case], seed: int) -> None:
         running.epoch([(stream, batch)])
         placement = place(queries, numbers.pop(0)) if numbers else any_placement(queries, chance)
         running.rescale(placement)
+    running.finish()
+    check(running, wanted, found)
+    running.close()
+
+
+@given(generated=cases(), seed=st.integers(0, 1000))
+def test_divided_at_exchanges(generated: list[Case], seed: int) -> None:
+    found = compiled(generated)
+    chance = Random(seed)
+    wanted = headgate_side.answers(generated[0], [query for _, query in found], headgate_side.given(generated[0]))
+    queries = in_fragments([query for _, query in found])
+    running = Replicas(queries, place(queries, chance.choice([2, 3])))
+    for stream, batch in headgate_side.given(generated[0]):
+        running.epoch([(stream, batch)])
+        if chance.random() < 0.3:
+            running.rescale(place(queries, chance.choice([1, 2, 3, 4])))
     running.finish()
     check(running, wanted, found)
     running.close()

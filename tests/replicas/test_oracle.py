@@ -14,7 +14,7 @@ from headgate.spark.placement import Placement
 from headgate.spark.placing import place
 from tests.oracle.answers import FLOATS, Answer, differences
 from tests.oracle.spark_side import SparkSide
-from tests.replicas.harness import Replicas, any_placement
+from tests.replicas.harness import Replicas, any_placement, in_fragments
 from tests.runtime.oracle_groups import Expected, Group, groups
 
 pytestmark = pytest.mark.spark
@@ -51,6 +51,21 @@ def test_each_query_split_by_its_own_key(name: str, group_of: GroupOf) -> None:
     running = Replicas(queries, Placement(3, alone), group.settings)
     for stream, batch in group.pushes:
         running.epoch([(stream, batch)])
+    check(running, group)
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+@pytest.mark.parametrize("name", list(GROUPS))
+def test_divided_at_exchanges(name: str, replicas: int, group_of: GroupOf) -> None:
+    """Aggregates without keys, tops of windows and changes of keys; rescaled now and then."""
+    group = group_of(name)
+    queries = in_fragments([each.query for each in group.expected])
+    chance = Random(name)
+    running = Replicas(queries, place(queries, replicas), group.settings)
+    for stream, batch in group.pushes:
+        running.epoch([(stream, batch)])
+        if chance.random() < 0.3:
+            running.rescale(place(queries, chance.choice([1, 2, 3, 4])))
     check(running, group)
 
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from headgate.expressions.aggregates.grouping import Groups
 from headgate.expressions.keys import flat_types, flatten, one_chunk, ranks
-from headgate.graph.operators import Order, Top
+from headgate.graph.operators import Candidates, Order, Top
 from headgate.operators.batch import FOREVER, Arrival, Batch
 from headgate.operators.columns import record
 from headgate.operators.contract import Snapshot
@@ -25,6 +25,7 @@ _SPARE = 16384
 """The state may grow to twice what the last pruning left, plus this many rows, before the next."""
 
 
+@implements(Candidates)
 @implements(Top)
 class LiveTop:
     """Keeps the rows that may still be among the first; of rows that are equal in the order, the earlier comes first.
@@ -84,8 +85,10 @@ class LiveTop:
         if not complete.any():
             return [], watermark
         rows = table.select(list(range(self._width))).filter(pa.array(complete))
-        rank = pa.array(ranks[complete].astype(np.int32))
-        made = record([*(one_chunk(c) for c in rows.columns), rank], self._names, rows.num_rows)
+        columns = [one_chunk(c) for c in rows.columns]
+        if len(self._names) > self._width:
+            columns.append(pa.array(ranks[complete].astype(np.int32)))
+        made = record(columns, self._names, rows.num_rows)
         return [Batch(made, Arrival.at(self._newest, rows.num_rows))], watermark
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -17,6 +17,7 @@ from headgate.graph.shared import SharedGraph
 from headgate.operators.batch import FOREVER, Arrival, Batch
 from headgate.operators.contract import LiveOperator
 from headgate.operators.live import live
+from headgate.operators.send import LiveSend
 from headgate.operators.settings import Settings
 from headgate.operators.windows import highest
 from headgate.runtime import snapshot
@@ -163,11 +164,19 @@ class Network:
             if watermark > self._state.sent[stream]:
                 self._advance(stream, since, flow)
 
-    def finish(self) -> None:
-        """Ends every stream: behind all waiting rows goes the watermark that completes everything."""
+    def reach(self, stream: str, watermark: int) -> None:
+        """Sends the watermark of a stream that comes from another fragment, behind the rows pushed so far."""
+        since = self._clock()
+        self._source(stream)
+        with self._entering() as flow:
+            self._state.watermarks[stream] = max(self._state.watermarks[stream], watermark)
+            self._advance(stream, since, flow)
+
+    def finish(self, streams: Iterable[str] | None = None) -> None:
+        """Ends every stream, or some: behind all waiting rows goes the watermark that completes everything."""
         since = self._clock()
         with self._entering() as flow:
-            for stream in self._state.watermarks:
+            for stream in list(self._state.watermarks if streams is None else streams):
                 self._state.watermarks[stream] = FOREVER
                 self._advance(stream, since, flow)
 
@@ -371,6 +380,17 @@ class Network:
     def newest(self) -> dict[str, int]:
         """The newest event time (microseconds) of each stream among the rows pushed into this network."""
         return dict(self._state.newest)
+
+    @property
+    def reached(self) -> dict[str, int]:
+        """The watermark of each fragment: all its results up to it have been made. Read between two runs."""
+        stages = ((stage, stage.live) for stage in self._state.wiring.stages)
+        return {
+            outbox.query.name: live.reached
+            for stage, live in stages
+            if isinstance(live, LiveSend)
+            for outbox in stage.outboxes
+        }
 
     @property
     def queued_bytes(self) -> int:

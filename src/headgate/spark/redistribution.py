@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headgate.graph.expressions import Column, Expr, in_terms_of
-from headgate.graph.operators import Operator
+from headgate.graph.operators import Operator, Send
 from headgate.graph.queries import Query
 from headgate.operators.batch import Arrival, Batch
 from headgate.operators.contract import Snapshot
@@ -30,6 +30,7 @@ from headgate.runtime.snapshot import VERSION, parts_of
 from headgate.runtime.state_parts import new_prefix, read_part, write_part
 from headgate.runtime.store import Store
 from headgate.scheduling import Performance
+from headgate.spark import exchange
 from headgate.spark.placement import Placement, Route, renamed, streams_of
 from headgate.spark.splitting import traced
 
@@ -94,6 +95,7 @@ def moved_states(
 ) -> list[dict[str, Snapshot]]:
     """The states of every new replica's operators, from those of the old replicas."""
     found: list[dict[str, Snapshot]] = [{} for _ in range(new.replicas)]
+    internal = {query.name for query in queries if isinstance(query.plan, Send)}
     for query in queries:
         if query.name not in old.routes or query.name not in new.routes:
             continue
@@ -111,11 +113,12 @@ def moved_states(
                 continue
             if home is not None and len(own) == 1:
                 found[home][target] = own[0]
-            elif node.partition_keys is None:
+            elif node.partition_keys is None and not node.stateful:
                 for replica in homes:
                     found[replica][target] = own[0]
             else:
-                shares = _shares(node, own, new.routes[query.name], new.replicas, home, owners)
+                hashes = exchange.owners if streams_of(node)[0] in internal else owners
+                shares = _shares(node, own, new.routes[query.name], new.replicas, home, hashes)
                 for replica in homes:
                     found[replica][target] = shares[replica]
     return found
@@ -142,7 +145,9 @@ def _shares(
     state = StateRows.united([operator.opened(snapshot) for snapshot in own])
     if home is not None:
         return {home: operator.closed(state)}
-    locate = partial(_located, located_keys(node, routes), owners, replicas)
+    # Rows that may be anywhere, as those of a top's candidates, stay together.
+    free = node.partition_keys is None
+    locate = _to_first if free else partial(_located, located_keys(node, routes), owners, replicas)
     return {
         replica: operator.closed(share)
         for replica, share in enumerate(state.divided(operator.state_keys, locate, replicas))
@@ -171,6 +176,10 @@ def _located(exprs: Sequence[Expr], owners: Owners, replicas: int, keys: Sequenc
     rows = pa.RecordBatch.from_arrays(list(keys), names=[str(number) for number in range(len(keys))])
     batch = Batch(rows, Arrival.at(0.0, rows.num_rows))
     return owners([evaluate(expr, batch) for expr in exprs], replicas)
+
+
+def _to_first(keys: Sequence[pa.Array]) -> Ints:
+    return np.zeros(len(keys[0]), np.int64)
 
 
 def _written(store: Store, stage: str, state: Snapshot) -> dict[str, Any]:
