@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from headgate.runtime.modes import mode_of
 from headgate.scheduling import Scheduler, Topology, View
 from headgate.scheduling import policy as policy_of
 from headgate.spark.analysis import Analyzer
+from headgate.spark.balance import Balance
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.delivery import Delivery
 from headgate.spark.driver import Driver
@@ -40,8 +42,10 @@ from headgate.spark.host_client import ensure_host, host_folder, prepare_hosts
 from headgate.spark.jobs import SparkJobs
 from headgate.spark.lanes import Lanes
 from headgate.spark.plan import Plan
+from headgate.spark.processes import memory_of_host
 from headgate.spark.publisher import Publisher
 from headgate.spark.replies import Replies
+from headgate.spark.replicas import default_replicas, hosts_per_node, placed
 from headgate.spark.results import Writer
 from headgate.spark.resumption import Resumption
 from headgate.spark.session import session
@@ -78,7 +82,9 @@ class Engine:
     - `every`: seconds between two polls of the sources; 0 polls continuously. An epoch costs about as much with few
       rows as with many, so polling less often saves processor time
     - `mode`, `threads`: how units are spread over threads (see `headgate.runtime`)
-    - `memory`: bytes of queued rows above which rows are spilled to files
+    - `memory`: bytes of queued rows on a node above which rows are spilled to files
+    - `replicas`: copies of the network, each in a process of its own, among which queries and keys are divided; by
+      default one, on a cluster one per core of the executors
     - `results`: newest rows of each query that `results()` keeps, unless the query has INTO memory OPTIONS (rows …)
     - `dead_letters`: folder for malformed rows
 
@@ -97,6 +103,7 @@ class Engine:
         mode: str = "policy",
         threads: int | None = None,
         memory: int | None = 1 << 30,
+        replicas: int | None = None,
         results: int = 10_000,
         dead_letters: str | None = None,
     ) -> None:
@@ -109,11 +116,16 @@ class Engine:
         self._master = master
         if every < 0:
             raise ValueError(f"every is {every}; give the seconds between two polls of the sources, 0 or more")
+        if replicas is not None and replicas < 1:
+            raise ValueError(f"replicas is {replicas}; give the number of copies of the network, 1 or more")
         self._budget = budget
         self._every = every
         self._mode = mode_of(mode)
         self._threads = threads
-        self._limits = Limits(memory=memory)
+        self._spill_limit = memory
+        self._wanted_replicas = replicas
+        self._replicas = replicas or 1
+        self._beside = 1
         self._kept = results
         self._dead_folder = dead_letters
         zone = "UTC" if spark is None else str(spark.conf.get("spark.sql.session.timeZone"))
@@ -122,6 +134,7 @@ class Engine:
         self._memory: dict[str, tuple[Query, MemoryWriter]] = {}
         self._lock = threading.RLock()
         self._metrics = DriverMetrics()
+        self._balance = Balance()
         self._plan: Plan | None = None
         self._tables: dict[str, pa.Table] = {}
         self._epochs: Epochs | None = None
@@ -275,6 +288,26 @@ class Engine:
         """The folder that malformed rows are written to."""
         return self._dead_folder or ("dead-letters" if self._temporary else f"{self._folder}/dead-letters")
 
+    @property
+    def replicas(self) -> int:
+        """The number of copies of the network."""
+        return self._replicas
+
+    def rescale(self, replicas: int) -> None:
+        """Changes the number of replicas, also while running: state moves to its new owners, exactly once."""
+        if replicas < 1:
+            raise ValueError(f"replicas is {replicas}; give the number of copies of the network, 1 or more")
+        with self._lock:
+            before = self._wanted_replicas, self._replicas, self._beside
+            self._wanted_replicas = self._replicas = replicas
+            if self._epochs is not None:
+                self._beside = hosts_per_node(self.spark, replicas)
+            try:
+                self._changed()
+            except Exception:
+                self._wanted_replicas, self._replicas, self._beside = before
+                raise
+
     # Results and metrics ----------------------------------------------------------------------------------
 
     def results(self, query: str) -> pa.Table:
@@ -325,9 +358,17 @@ class Engine:
         token = secrets.token_hex(16)
         owner = os.getpid() if self._local else 0
         if self._local:
-            # The host loads its modules while Spark starts.
-            starting = ThreadPoolExecutor(1).submit(ensure_host, run, 0, token, owner)
+            # The hosts load their modules while Spark starts.
+            count = self._wanted_replicas or 1
+            threads = ThreadPoolExecutor(count)
+            memory = memory_of_host(count)
+            starting = [threads.submit(ensure_host, run, r, token, owner, memory=memory) for r in range(count)]
         spark = self.spark
+        if self._wanted_replicas is None and not self._local:
+            # Spark knows its executors once one has run a task.
+            warm_up(spark).join()
+        self._replicas = self._wanted_replicas or default_replicas(spark)
+        self._beside = hosts_per_node(spark, self._replicas)
         spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
         self._tables = {name: _loaded(spark, table) for name, table in dict(self._catalog.tables).items()}
         self._publisher = Publisher(
@@ -339,8 +380,10 @@ class Engine:
             kept=not self._temporary,
         )
         jobs = SparkJobs(spark, f"headgate-{run}", Replies(host_folder(), token) if self._local else None)
-        host = starting.result() if self._local else None
-        epochs = self._epochs = Epochs(jobs, checkpoint, run, token, self._committed, self._budget, owner, host)
+        hosts = [each.result() for each in starting] if self._local else []
+        epochs = self._epochs = Epochs(
+            jobs, checkpoint, run, token, self._committed, self._budget, owner, hosts, self._beside
+        )
         self.resumption = Resumption.of(checkpoint, epochs.commit, self.queries)
 
         def lanes(driver: Driver) -> Lanes:
@@ -356,6 +399,7 @@ class Engine:
         failed = epochs.failed(self.queries.values())
         self._metrics = DriverMetrics({name: str(f) for name, f in failed.items()}, time.monotonic())
         self._plan = None
+        self._balance = Balance()
         self._changed()
         return driver
 
@@ -396,6 +440,7 @@ class Engine:
             if self._plan is not None and name not in before:
                 self._open_sinks(query)
         streams = dict(self._catalog.streams)
+        epochs, balance = self._epochs, self._balance
 
         def plan(lanes: Lanes) -> Plan:
             return Plan(
@@ -405,8 +450,9 @@ class Engine:
                 threads=self._threads,
                 tables=self._tables,
                 packings=lanes.plan(streams, list(queries.values())),
-                limits=self._limits,
+                limits=Limits(memory=None if self._spill_limit is None else max(1, self._spill_limit // self._beside)),
                 delivery=Delivery(_SINKS, os.getcwd(), self._kept, self.dead_letters),
+                placement=placed(tuple(queries.values()), self._replicas, epochs.known_plan, balance.costs),
             )
 
         self._plan = self._driver.replan(plan)
@@ -415,6 +461,18 @@ class Engine:
         self._metrics.committed(epoch)
         assert self._publisher is not None
         self._publisher.put(epoch.commit, epoch.inline)
+        if epoch.metrics is not None and self._replicas > 1:
+            self._balance.report(epoch.metrics)
+            self._rebalance()
+
+    def _rebalance(self) -> None:
+        """On the driver's thread: changes the placement after the present epoch, if that pays."""
+        driver, epochs = self._driver, self._epochs
+        if driver is None or epochs is None or epochs.plan.placement is None:
+            return
+        better = self._balance.better(epochs.plan.queries, epochs.plan.placement)
+        if better is not None:
+            driver.submit(lambda: driver.replan(lambda _: replace(epochs.plan, placement=better)))
 
     def _close(self, patience: float | None = _PATIENCE) -> None:
         """Ends everything but Spark; sinks have `patience` seconds to take what is committed."""
@@ -424,7 +482,7 @@ class Engine:
             self._publisher.close(patience)
         epochs, self._epochs = self._epochs, None
         if epochs is not None:
-            epochs.end_host()
+            epochs.end_hosts()
         if self._temporary:
             shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -7,8 +7,8 @@ import os
 import socket
 import subprocess
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,10 +21,26 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Cluster:
-    """A running cluster: the URL for `--master`, and the processes of its workers."""
+    """A running cluster: the URL for `--master`, its folder, and the processes of its workers.
+
+    `start_worker` starts a worker of this number, in the place of one that has ended.
+    """
 
     master: str
-    workers: tuple[subprocess.Popen[bytes], ...]
+    folder: Path
+    workers: list[subprocess.Popen[bytes]]
+    start_worker: Callable[[int], subprocess.Popen[bytes]]
+
+    def processes(self) -> dict[int, str]:
+        """The commands of all processes that workers have started: executors, Python workers and hosts."""
+        found: dict[int, str] = {}
+        for entry in Path("/proc").iterdir():
+            # A process may end while it is looked at.
+            with suppress(OSError):
+                if entry.name.isdigit() and (entry / "cwd").resolve().is_relative_to(self.folder):
+                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        own = {worker.pid for worker in self.workers}
+        return {pid: command for pid, command in found.items() if pid not in own and "deploy.master" not in command}
 
 
 @contextmanager
@@ -41,7 +57,8 @@ def standalone(folder: Path, workers: int = 2) -> Iterator[Cluster]:
             **os.environ,
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_MEMORY": "512m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            # Executors may be killed as often as a test likes.
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.deploy.maxExecutorRetries=-1",
         }
         with (folder / f"{name}.log").open("wb") as log:
             processes.append(
@@ -59,16 +76,14 @@ def standalone(folder: Path, workers: int = 2) -> Iterator[Cluster]:
     try:
         first = start("master", "master.Master", "--port", str(port), "--webui-port", str(page))
         wait_until(lambda: alive() == 0, first)
-        started = tuple(
-            start(
-                f"worker-{number}",
-                "worker.Worker",
-                *("-c", "1", "-m", "2g", "--webui-port", "0", "-d", f"{folder}/worker-{number}", master),
-            )
-            for number in range(workers)
-        )
+
+        def start_worker(number: int) -> subprocess.Popen[bytes]:
+            arguments = ("-c", "1", "-m", "2g", "--webui-port", "0", "-d", f"{folder}/worker-{number}", master)
+            return start(f"worker-{number}", "worker.Worker", *arguments)
+
+        started = [start_worker(number) for number in range(workers)]
         wait_until(lambda: alive() == workers, started[-1])
-        yield Cluster(master, started)
+        yield Cluster(master, folder.resolve(), started, start_worker)
     finally:
         # A worker that is asked to end ends its executors.
         for process in reversed(processes):

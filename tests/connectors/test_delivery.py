@@ -163,7 +163,7 @@ def test_without_a_delivery_the_driver_writes_everything(setting: Setting) -> No
     delivered = writers.deliver([(setting.queries["folders"], TABLE)], [MALFORMED], 0, "a")
     assert delivered.results == tuple(each for each in delivered.unwritten if each[0] != DEAD)
     publisher = setting.publisher("folders")
-    publisher.put(setting.commit(0, delivered), delivered.inline)
+    publisher.put(setting.commit(0, delivered), {name: [data] for name, data in delivered.inline.items()})
     assert pq.read_table(setting.files("folders", "parquet")[0]) == TABLE
     assert setting.memory["folders"].table() == TABLE.slice(5 - KEPT)
     assert len(setting.files("dead", "json")) == 1
@@ -172,7 +172,7 @@ def test_without_a_delivery_the_driver_writes_everything(setting: Setting) -> No
 def test_the_driver_reads_nothing_that_hosts_and_executors_write(setting: Setting) -> None:
     publisher = setting.publisher("folders", "sent")
     delivered = setting.deliver(0, ("folders", LARGE), ("sent", LARGE))
-    publisher.put(setting.commit(0, delivered), delivered.inline)
+    publisher.put(setting.commit(0, delivered), {name: [data] for name, data in delivered.inline.items()})
     assert setting.checkpoint.opened == []
     assert setting.published == [0]
     assert setting.spark.saved is None
@@ -211,7 +211,7 @@ def test_an_epoch_that_was_published_and_not_recorded_is_published_again(
     with monkeypatch.context() as patched:
         patched.setattr(Checkpoint, "publish", crash)
         with pytest.raises(KeyboardInterrupt):
-            publisher.put(setting.commit(0, delivered), delivered.inline)
+            publisher.put(setting.commit(0, delivered), {name: [data] for name, data in delivered.inline.items()})
     assert setting.publisher("folders").republish() == 1
     assert [pq.read_table(file) for file in setting.files("folders", "parquet")] == [TABLE]
 
@@ -236,7 +236,7 @@ def test_what_a_host_cannot_write_the_driver_writes(setting: Setting) -> None:
     assert [name for name, _ in delivered.unwritten] == ["folders", "shown"]
     assert delivered.unwritten[1:] == delivered.results
     publisher = setting.publisher("folders", "shown")
-    publisher.put(setting.commit(0, delivered), delivered.inline)
+    publisher.put(setting.commit(0, delivered), {name: [data] for name, data in delivered.inline.items()})
     assert pq.read_table(setting.files("folders", "parquet")[0]) == TABLE
     assert len(setting.files("shown", "csv")) == 1
     again = setting.deliver(1, ("folders", TABLE))
@@ -272,7 +272,7 @@ def test_several_sinks_of_a_query_in_one_folder(tmp_path: Path) -> None:
     )
     publisher = setting.publisher("q")
     delivered = setting.deliver(0, ("q", TABLE))
-    publisher.put(setting.commit(0, delivered), delivered.inline)
+    publisher.put(setting.commit(0, delivered), {name: [data] for name, data in delivered.inline.items()})
     [whole] = setting.files("out", "parquet")
     assert pq.ParquetFile(whole).read() == TABLE
     [lines] = setting.files("out", "json")
@@ -292,7 +292,7 @@ def test_dead_letters(setting: Setting) -> None:
         assert delivered.rows == {}
         # The driver makes the folder with the first of them; hosts write from then on.
         assert (len(delivered.unwritten), len(delivered.written)) == ((1, 0) if epoch == 0 else (0, 1))
-        publisher.put(setting.commit(epoch, delivered), delivered.inline)
+        publisher.put(setting.commit(epoch, delivered), {name: [data] for name, data in delivered.inline.items()})
     publisher.close()
     files = setting.files("dead", "json")
     assert [file.name for file in files] == ["rows-run1-000000000.json", "rows-run1-000000001.json"]
@@ -316,7 +316,9 @@ def test_a_host_process_writes_folders(tmp_path: Path) -> None:
             assert not {file.hidden for file in lost.written} & {file.hidden for file in answer.written}
             assert answer.rows == {"folders": 3}
             assert answer.results == answer.unwritten == ()
-            publisher.put(Commit(answer.epoch, written=answer.written), answer.inline)
+            publisher.put(
+                Commit(answer.epoch, written=answer.written), {name: [data] for name, data in answer.inline.items()}
+            )
         assert isinstance(writer, HostWriter)
         writer.clean(answer.epoch)
         writer.close()

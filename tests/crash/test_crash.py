@@ -88,8 +88,9 @@ class Arrivals:
 class Driver:
     """One life of the engine, in a session of its own."""
 
-    def __init__(self, root: Path, point: str = "none", number: int = 1, once: bool = False) -> None:
+    def __init__(self, root: Path, point: str = "none", number: int = 1, once: bool = False, replicas: int = 1) -> None:
         arguments = ["run", str(root / "script.sql"), "--checkpoint", str(root / "ck"), *(["--once"] if once else [])]
+        arguments += ["--replicas", str(replicas)]
         self._log = (root / "log").open("ab")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.crash.driver", point, str(number), str(root / "fuse"), *arguments],
@@ -124,6 +125,10 @@ class Driver:
         daemons = [pid for pid, command in self.processes().items() if "headgate.spark.daemon" in command]
         return [pid for pid in daemons if _parent(pid) in daemons]
 
+    def hosts(self) -> list[int]:
+        """The processes of the hosts: supervisors, and the networks' processes, which have their command."""
+        return [pid for pid, command in self.processes().items() if "headgate.spark.supervisor" in command]
+
     def kill(self) -> None:
         """The whole machine goes down: driver, JVM and workers."""
         for pid in self.processes():
@@ -147,30 +152,32 @@ def _expected(spark: Any, root: Path, name: str) -> Counter[str]:
     return Counter(map(repr, spark.sql(text).toArrow().to_pylist()))
 
 
-def _crash(spark: Any, root: Path, seed: int, lives: Sequence[str]) -> None:
+def _crash(spark: Any, root: Path, seed: int, lives: Sequence[str], replicas: Sequence[int] = (1,)) -> None:
     """Lives of the engine that end by a crash, then a run to the end of all rows.
 
-    A life is a point of `POINTS` at which it dies, or `random`, or `worker`: first Spark's Python workers are killed,
-    which it survives. `worker before-commit` is both.
+    A life is a point of `POINTS` at which it dies, or `random`, or `worker` or `host`: first Spark's Python workers, or
+    a process of a host, are killed, which it survives. `worker before-commit` is both. The lives have the numbers of
+    `replicas` in turn.
     """
     chance = random.Random(seed)
     (root / "script.sql").write_text(SCRIPT.format(root=root, **QUERIES))
     arrivals = Arrivals(root, seed)
     arrivals.more(2)
-    for life in lives:
+    for turn, life in enumerate(lives):
         point = next((word for word in life.split() if word in POINTS), None)
         number = chance.randint(1, 3)
         fuse = root / "fuse"
         fuse.unlink(missing_ok=True)
-        driver = Driver(root, point or "none", number)
+        driver = Driver(root, point or "none", number, replicas=replicas[turn % len(replicas)])
         arrivals.more(chance.randint(2, 4))
-        if point is None or life.startswith("worker"):
+        if point is None or life.startswith(("worker", "host")):
             driver.wait_for_commit()
-        if life.startswith("worker"):
-            workers = driver.workers()
+        if life.startswith(("worker", "host")):
+            workers = driver.workers() if life.startswith("worker") else [chance.choice(driver.hosts())]
             assert workers, "the driver has committed an epoch and has no Python worker"
             for pid in workers:
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             arrivals.more(2)
         fuse.touch()
         if point is not None:
@@ -182,7 +189,7 @@ def _crash(spark: Any, root: Path, seed: int, lives: Sequence[str]) -> None:
             time.sleep(chance.uniform(0.0, 1.5))
         driver.kill()
     arrivals.last()
-    final = Driver(root, once=True)
+    final = Driver(root, once=True, replicas=replicas[len(lives) % len(replicas)])
     shown, _ = final.process.communicate(timeout=LIMIT)
     assert final.process.returncode == 0, (root / "log").read_text()[-3000:]
     for name in QUERIES:
@@ -200,6 +207,12 @@ def _crash(spark: Any, root: Path, seed: int, lives: Sequence[str]) -> None:
 @pytest.mark.spark
 def test_three_crashes(spark: Any, tmp_path: Path) -> None:
     _crash(spark, tmp_path, 11, ["worker before-commit", "before-publish"])
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_crashes_with_two_replicas(spark: Any, tmp_path: Path) -> None:
+    _crash(spark, tmp_path, 21, ["host before-commit", "worker after-commit", "random", "before-publish"], (2,))
 
 
 @pytest.mark.slow

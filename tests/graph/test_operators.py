@@ -11,14 +11,18 @@ from headgate.graph.operators import (
     KINDS,
     Aggregate,
     AggregateCall,
+    Candidates,
     Distinct,
     Expand,
     Join,
     Lookup,
+    Merge,
     Operator,
     Order,
+    Partial,
     Project,
     Select,
+    Send,
     Source,
     Split,
     TimeBound,
@@ -63,6 +67,7 @@ def aggregate(window: Window | None = None) -> Aggregate:
     return Aggregate(schema, S, (KEY,), calls, window, having)
 
 
+STATES = Schema.of(("pane", BIGINT), ("key", STRING), ("sum", BIGINT), ("count", BIGINT))
 HOPPING = Window("time", 10, 5, 0, TS)
 EXAMPLES: dict[str, Operator] = {
     each.kind: each
@@ -78,6 +83,10 @@ EXAMPLES: dict[str, Operator] = {
         lookup(),
         Distinct(ROW, S, TS),
         Top(wider(("rank", INT)), S, (KEY,), (Order(VALUE, True),), 3, "rank", TS),
+        Send(ROW, S),
+        Partial(STATES, S, aggregate()),
+        Merge(aggregate().schema, S, aggregate()),
+        Candidates(ROW, S, (KEY,), (Order(VALUE, True),), 3, "rank", TS),
     )
 }
 

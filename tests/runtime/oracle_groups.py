@@ -65,7 +65,7 @@ class Group:
             self.expected.append(Expected(case, compiled(case, type_of, f"q{number}")))
         first = carrying(cases[0], [each.query for each in self.expected], spark)
         tables = {name: pa.Table.from_batches(first.batches[name]) for name, of in first.inputs.items() if of.static}
-        self._settings = Settings(tables=tables)
+        self.settings = Settings(tables=tables)
         read = {source.stream for _, source in self._graph().sources()}
         self.pushes = [(stream, batch) for stream, batch in given(first) if stream in read]
 
@@ -76,7 +76,7 @@ class Group:
         return graph
 
     def network(self, policy: str, mode: str, **options: Any) -> Network:
-        return Network(self._graph(), policy, self._settings, mode=mode, threads=THREADS, **options)
+        return Network(self._graph(), policy, self.settings, mode=mode, threads=THREADS, **options)
 
     def check(self, network: Network, said: str) -> None:
         """Ends the streams, processes the remaining rows, and compares every query."""

@@ -25,6 +25,41 @@ def test_every_policy_gives_the_runner_s_results(policy: str) -> None:
     assert network.memory_bytes == 0
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_network_without_queries_runs(policy: str) -> None:
+    network = Network(graph(), policy)
+    network.finish()
+    assert network.run(1.0, 0.0).done
+    assert not network.metrics()["operators"]
+
+
+def test_given_watermarks_do_not_follow_the_rows() -> None:
+    own, given = (Network(graph(*small()), "fifo") for _ in range(2))
+    given.given_watermarks = True
+    for stream, batch in batches():
+        own.push(stream, batch)
+        given.push(stream, batch, advance=False)
+        given.advance(stream)
+    own.run()
+    given.run()
+    assert own.newest == given.newest != {}
+    assert not given.metrics()["watermarks"]
+    assert results(given) != results(own)
+    given, fresh = Network(graph(*small()), "fifo"), Network(graph(*small()), "fifo")
+    given.given_watermarks = True
+    for stream, batch in batches():
+        before = fresh.newest.get(stream)
+        if before is not None:
+            given.advance_to(stream, before)
+        given.push(stream, batch, advance=False)
+        given.advance(stream)
+        fresh.push(stream, batch)
+    for network in (given, fresh):
+        network.finish()
+        network.run()
+    assert results(given) == results(fresh)
+
+
 @pytest.mark.parametrize("rows", [1, 7, 100_000])
 def test_trains_of_any_length(rows: int) -> None:
     network = Network(graph(*small()), f"rr:rows={rows}")

@@ -161,7 +161,7 @@ def plain(driver: HostDriver, batches: Sequence[pa.Table], without: Sequence[str
             graph.add(query)
     network = Network(graph, "fifo")
     for batch in batches:
-        for stream, rows, _ in driver.packing.unpack(packed(driver.packing, "s", batch)):
+        for stream, rows, _, _ in driver.packing.unpack(packed(driver.packing, "s", batch)):
             network.push(stream, rows)
         network.run()
     network.finish()

@@ -8,8 +8,9 @@ from typing import Any, cast
 import pyarrow as pa
 
 from headgate.spark.host import Host
+from headgate.spark.jobs import Answers
 from headgate.spark.lane import Lane, LaneBatch
-from headgate.spark.messages import EpochAnswer, EpochRequest, HostAddress
+from headgate.spark.messages import EpochAnswer, HostAddress, JobRequest
 from headgate.spark.packing import TAG, Packing
 
 ADDRESS = HostAddress("here", "none", 0)
@@ -29,17 +30,19 @@ class InlineJobs:
         self._host = host
         self._tasks = 0
 
-    def answers(self, packed: Frame) -> Frame:
+    def answers(self, packed: Frame, replicas: int) -> Frame:
+        assert replicas == 1
         return packed
 
-    def collect(self, answers: Frame, request: EpochRequest) -> EpochAnswer:
+    def collect(self, answers: Frame, request: JobRequest) -> Answers:
         found: list[EpochAnswer] = []
         self._tasks += 1
-        self._host.epoch(request, str(self._tasks), lambda: iter(answers.batches), found.append)
-        # What crosses the wire is what `pack` keeps.
-        return EpochAnswer.unpack(found[0].pack())
+        # What crosses the wire is what `text` and `pack` keep.
+        sent = JobRequest.parse(request.text()).of(0)
+        self._host.epoch(sent, str(self._tasks), lambda: iter(answers.batches), found.append)
+        return (EpochAnswer.unpack(found[0].pack()),)
 
-    def ask(self, request: EpochRequest) -> EpochAnswer:
+    def ask(self, request: JobRequest) -> Answers:
         return self.collect(Frame([]), request)
 
     def end_job(self) -> None:
@@ -47,6 +50,8 @@ class InlineJobs:
 
     def close(self) -> None:
         pass
+    def owners(self, keys: Sequence[pa.Array], replicas: int) -> Any:
+        raise AssertionError("there is one replica here")
 
     def cancel(self) -> None:
         raise AssertionError("nothing runs in the background here")

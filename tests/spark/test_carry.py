@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headgate.spark.messages import ANSWER_DDL, PROPERTY, EpochAnswer, EpochRequest
+from headgate.spark.messages import ANSWER_DDL, PROPERTY, EpochAnswer, EpochRequest, JobRequest, ReplicaPart
 from headgate.spark.processes import is_alive
 from headgate.spark.task import carry
 from tests.spark.host_driver import HostDriver, plain
@@ -19,7 +19,8 @@ pytestmark = pytest.mark.spark
 
 
 def answer_of(spark: Any, frame: Any, request: EpochRequest) -> EpochAnswer:
-    spark.sparkContext.setLocalProperty(PROPERTY, request.text())
+    job = JobRequest(request, (ReplicaPart(request.host, request.continues),))
+    spark.sparkContext.setLocalProperty(PROPERTY, job.text())
     try:
         rows = frame.coalesce(1).mapInArrow(carry, ANSWER_DDL).collect()
     finally:

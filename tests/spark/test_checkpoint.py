@@ -172,9 +172,9 @@ def test_a_commit_of_an_unknown_format_is_refused_by_name(tmp_path: Path) -> Non
     checkpoint = Checkpoint(str(tmp_path))
     checkpoint.commit(Commit(0))
     file = tmp_path / "commits" / "000000000000.json"
-    body = file.read_bytes()[9:].replace(b'"format":2', b'"format":3')
+    body = file.read_bytes()[9:].replace(b'"format":3', b'"format":4')
     file.write_bytes(b"%08x %s" % (zlib.crc32(body), body))
-    with pytest.raises(CheckpointError, match=r"000000000000\.json has format 3; this Headgate reads formats 1 and 2"):
+    with pytest.raises(CheckpointError, match=r"000000000000\.json has format 4; this Headgate reads formats 1 to 3"):
         checkpoint.newest()
 
 

@@ -33,6 +33,7 @@ class FakeEpochs:
         self.done: list[str] = []
         self.waiting = 0
         self.backlog_due = False
+        self.follow_up = False
         self.preparation_changed = False
         self.plan: Any = None
         self.closed = threading.Event()

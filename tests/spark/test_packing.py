@@ -43,7 +43,7 @@ def test_every_column_is_unpacked_unchanged(data: st.DataObject) -> None:
         return
     packed = _packed(packing, rows).combine_chunks().to_batches()[0]
     found: list[tuple[str, list[object]]] = []
-    for stream, batch, flaws in packing.unpack(packed):
+    for stream, batch, flaws, _ in packing.unpack(packed):
         assert flaws is None
         assert batch.schema.names == [name for name, _, _ in streams[stream]]
         found += [(stream, [column[row].as_py() for column in batch.columns]) for row in range(batch.num_rows)]
@@ -62,5 +62,5 @@ def test_malformed_rows_are_marked() -> None:
     packed = pa.record_batch(
         {TAG: pa.array([1, 1], pa.int16()), "t0_0": pa.array([1, None], pa.int32()), FLAW: pa.array([None, "{x"])}
     )
-    [(stream, rows, flaws)] = packing.unpack(packed)
+    [(stream, rows, flaws, _)] = packing.unpack(packed)
     assert (stream, rows.num_rows, flaws.to_pylist() if flaws is not None else None) == ("b", 2, [None, "{x"])

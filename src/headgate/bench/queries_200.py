@@ -30,7 +30,7 @@ def run() -> Outcome:
     for side, count, every in (("plain", PLAIN, 0.0), ("headgate_at_once", OURS, 0.0), ("headgate", OURS, EVERY)):
         spark = local_session(f"headgate-bench-{side}")
         try:
-            seconds, rows, latency = _side(spark, side, _queries(count), every)
+            seconds, rows, latency = _side(spark, side, selections(count), every)
         finally:
             spark.stop()
         measured[f"{side}_cpu_s_per_million_row_queries"] = seconds / (rows * count) * 1e6
@@ -53,7 +53,7 @@ def run() -> Outcome:
     )
 
 
-def _queries(count: int) -> dict[str, str]:
+def selections(count: int) -> dict[str, str]:
     """Alerts with five predicates, no two alike, each true for about one row in thirty."""
     return {
         f"q{n}": "SELECT ts, location, temperature, arrived FROM s0"

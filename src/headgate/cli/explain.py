@@ -13,7 +13,7 @@ import typer
 from headgate.cli.failures import InputError
 
 if TYPE_CHECKING:
-    from headgate.cli.explanation import Explanation
+    from headgate.cli.explanation import ExplainedPlacement, Explanation
 
 
 class ExplainFormat(StrEnum):
@@ -27,15 +27,16 @@ class ExplainFormat(StrEnum):
 def explain(
     script: Annotated[Path, typer.Argument(help="A file of SQL statements.", metavar="SCRIPT")],
     policy: Annotated[str, typer.Option("--policy", help="The policy whose units are shown.")] = "cqc",
+    replicas: Annotated[int, typer.Option("--replicas", min=1, help="Show where everything runs.", metavar="N")] = 1,
     format_: Annotated[ExplainFormat, typer.Option("--format", help="How to write it.")] = ExplainFormat.text,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write it here.", metavar="FILE")] = None,
 ) -> None:
-    """Show the shared graph, which queries share what, and the units of a policy."""
+    """Show the shared graph, which queries share what, the units of a policy, and where queries run."""
     from headgate.cli.drawing import svg
     from headgate.cli.explanation import explain as explained
     from headgate.cli.script import load
 
-    found = explained(load(script), policy)
+    found = explained(load(script), policy, replicas)
     if not found.queries:
         raise InputError(f"{script}: no query is declared; add CREATE QUERY name AS SELECT …")
     if format_ is ExplainFormat.json:
@@ -116,7 +117,29 @@ def text(found: Explanation) -> str:
         widest=60,
     )
     lines += ["", f"* shared: {len(shared)} operators serve more than one query" if shared else "nothing is shared"]
+    if found.placement is not None:
+        lines += ["", *_placement(found.placement)]
     return "\n".join(lines)
+
+
+def _placement(found: ExplainedPlacement) -> list[str]:
+    """Where queries run, and the routes of each stream."""
+    from headgate.cli.explanation import listed
+
+    split = [name for name, home in found.homes.items() if home is None]
+    lines = [f"{found.replicas} replicas", ""]
+    rows = [("replica", "queries")]
+    if split:
+        rows.append(("all", listed(split, 12)))
+    rows += [
+        (str(replica), listed([name for name, home in found.homes.items() if home == replica], 12))
+        for replica in range(found.replicas)
+    ]
+    lines += [*_table(rows, widest=90), "", "routes of rows", ""]
+    routes = [("stream", "route", "queries")]
+    for stream, each in found.routes.items():
+        routes += [(stream, route, listed(queries, 8)) for route, queries in each]
+    return lines + _table(routes, widest=60)
 
 
 def _table(rows: Sequence[tuple[str, ...]], widest: int) -> list[str]:

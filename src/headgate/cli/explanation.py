@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headgate.cli.wording import detail
+from headgate.cli.wording import detail, expression
 from headgate.graph.durations import short_duration
 from headgate.graph.operators import Operator, Source
 from headgate.graph.queries import Query, Stream
@@ -54,6 +54,26 @@ class ExplainedUnit:
 
 
 @dataclass(frozen=True)
+class ExplainedPlacement:
+    """Where queries run, and how the rows of each stream reach replicas: (route, its queries) in words."""
+
+    replicas: int
+    homes: dict[str, int | None]
+    routes: dict[str, list[tuple[str, tuple[str, ...]]]]
+
+    def json(self) -> dict[str, Any]:
+        """The placement as plain values; a query whose replica is null runs on all."""
+        return {
+            "replicas": self.replicas,
+            "queries": self.homes,
+            "streams": {
+                stream: [{"route": route, "queries": list(queries)} for route, queries in found]
+                for stream, found in self.routes.items()
+            },
+        }
+
+
+@dataclass(frozen=True)
 class Explanation:
     """The shared graph of a script under a policy."""
 
@@ -64,6 +84,7 @@ class Explanation:
     policy: str
     units: tuple[ExplainedUnit, ...]
     queued: frozenset[tuple[int, int]]
+    placement: ExplainedPlacement | None = None
 
     @property
     def shared(self) -> list[ExplainedOperator]:
@@ -121,11 +142,13 @@ class Explanation:
                 for u in self.units
             ],
             "queued": sorted(list(edge) for edge in self.queued),
+            **({} if self.placement is None else {"placement": self.placement.json()}),
         }
 
 
-def explain(catalog: Catalog, policy_text: str) -> Explanation:
-    """Explains all queries of a catalog under a policy. PolicyError if there is no such policy."""
+def explain(catalog: Catalog, policy_text: str, replicas: int = 1) -> Explanation:
+    """Explains all queries of a catalog under a policy, and their placement if there are several replicas. PolicyError
+    if there is no such policy."""
     graph = SharedGraph()
     for query in catalog.queries.values():
         graph.add(query)
@@ -152,7 +175,26 @@ def explain(catalog: Catalog, policy_text: str) -> Explanation:
     outputs = {q.name: graph.number(q.plan) for q in graph.queries.values()}
     used = {node.stream for node in nodes.values() if isinstance(node, Source)}
     streams = tuple(s for s in catalog.streams.values() if s.name in used)
-    return Explanation(streams, tuple(graph.queries.values()), explained, outputs, policy_text, units, queued)
+    queries = tuple(graph.queries.values())
+    placement = _placed(queries, streams, replicas) if replicas > 1 else None
+    return Explanation(streams, queries, explained, outputs, policy_text, units, queued, placement)
+
+
+def _placed(queries: Sequence[Query], streams: Sequence[Stream], replicas: int) -> ExplainedPlacement:
+    """Where the queries run before anything is measured."""
+    from headgate.spark.placing import place
+
+    placement = place(queries, replicas)
+    routes: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for stream in streams:
+        for route in placement.routes_of(stream.name):
+            users = tuple(name for name, found in placement.routes.items() if found.get(stream.name) == route)
+            if route.kind == "key":
+                text = f"by {', '.join(expression(key, stream.schema.names) for key in route.keys)}"
+            else:
+                text = "anywhere" if route.kind == "spread" else f"to replica {route.replica}"
+            routes.setdefault(stream.name, []).append((text, users))
+    return ExplainedPlacement(replicas, {query.name: placement.replica_of(query.name) for query in queries}, routes)
 
 
 def _turns(chosen: Any, view: View, units: Units) -> dict[int, int]:

@@ -42,7 +42,10 @@ def run(
         float,
         typer.Option("--every", min=0, help="Milliseconds between polls of the sources; 0: continuously."),
     ] = 0,
-    replicas: Annotated[int, typer.Option("--replicas", min=1, help="Copies of the network.")] = 1,
+    replicas: Annotated[
+        int | None,
+        typer.Option("--replicas", min=1, help="Copies of the network; default: 1, on a cluster one per core."),
+    ] = None,
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="Threads that run operators; default: set by the policy.")
     ] = None,
@@ -52,10 +55,16 @@ def run(
     from headgate.engine import Engine
     from headgate.spark.checkpoint import Checkpoint
 
-    if replicas > 1:
-        raise InputError("--replicas: more than one copy of the network is not supported yet; leave it at 1")
     text = read(script)
-    engine = Engine(policy, checkpoint, master=master, budget=budget / 1000, every=every / 1000, threads=threads)
+    engine = Engine(
+        policy,
+        checkpoint,
+        master=master,
+        budget=budget / 1000,
+        every=every / 1000,
+        threads=threads,
+        replicas=replicas,
+    )
     stop_requested = threading.Event()
     # An interrupt while Spark's JVM starts would leave the JVM running.
     with _interrupts(stop_requested, "ending as soon as Spark has started"):

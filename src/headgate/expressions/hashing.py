@@ -24,6 +24,8 @@ def hashed(flat: Sequence[pa.Array], rows: int) -> Hashes:
 
     >>> bool((hashed([pa.array([1, 2])], 2) == hashed([pa.array([1, 2])], 2)).all())
     True
+    >>> hashed([pa.array([], pa.decimal128(10, 2))], 0).tolist()
+    []
     """
     total = np.zeros(rows, np.uint64)
     for column in flat:
@@ -57,7 +59,7 @@ def _values(column: pa.Array) -> Hashes:
         return np.zeros(len(column), np.uint64)
     start = column.offset * width
     if width > 8:
-        lanes = np.frombuffer(data, np.uint64, len(column) * width // 8, start).reshape(len(column), -1)
+        lanes = np.frombuffer(data, np.uint64, len(column) * width // 8, start).reshape(len(column), width // 8)
         total = lanes[:, 0]
         for lane in range(1, lanes.shape[1]):
             total = _mixed(total) + lanes[:, lane]

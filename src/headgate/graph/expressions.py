@@ -6,7 +6,7 @@ Equality and hash are structural; the hash is kept, since expressions are looked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
@@ -59,6 +59,33 @@ class Expr(Structural):
 
     def __str__(self) -> str:
         return self.text
+
+
+def in_terms_of(expr: Expr, keys: Sequence[Expr], others: Sequence[Expr]) -> Expr | None:
+    """An expression of keys as the same expression of others; None if it reads anything else than the keys.
+
+    A key with floating numbers must be the whole expression: -0.0 and 0.0 are one key, but not one argument.
+
+    >>> a, b, c = (Column(pa.int32(), i) for i in range(3))
+    >>> in_terms_of(Call(pa.int32(), "abs", (a,)), [a, b], [b, c]).text, in_terms_of(c, [a, b], [b, c])
+    ('abs(#1):int32', None)
+    """
+    for key, other in zip(keys, others, strict=True):
+        if expr == key:
+            return other if other.type == key.type else None
+    if isinstance(expr, Literal):
+        return expr
+    if not isinstance(expr, Call) or any(arg in keys and _floating(arg.type) for arg in expr.args):
+        return None
+    found = [in_terms_of(arg, keys, others) for arg in expr.args]
+    parts = tuple(part for part in found if part is not None)
+    return replace(expr, arguments=parts) if len(parts) == len(found) else None
+
+
+def _floating(type_: pa.DataType) -> bool:
+    """Whether a type is, or holds, floating numbers."""
+    inside = [type_.field(i).type for i in range(type_.num_fields)]
+    return bool(pa.types.is_floating(type_)) or any(_floating(part) for part in inside)
 
 
 @dataclass(frozen=True, eq=False)

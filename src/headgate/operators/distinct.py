@@ -12,6 +12,7 @@ from headgate.graph.operators import Distinct
 from headgate.operators.batch import FOREVER, Batch
 from headgate.operators.columns import part_of, record
 from headgate.operators.contract import Snapshot
+from headgate.operators.division import StateKeys, StateRows, run_parts, run_tables
 from headgate.operators.evaluate import evaluate
 from headgate.operators.matching import Matcher
 from headgate.operators.registry import implements
@@ -78,6 +79,19 @@ class LiveDistinct:
     def restore(self, snapshot: Snapshot) -> None:
         self._runs.restore("rows", snapshot.parts, snapshot.meta)
         self._late = snapshot.meta["late"]
+
+    @property
+    def state_keys(self) -> dict[str, StateKeys]:
+        return {"rows": StateKeys(tuple(range(len(self._flat_names))), tuple(self._types))}
+
+    def opened(self, snapshot: Snapshot) -> StateRows:
+        meta = snapshot.meta
+        tables = run_tables("rows", snapshot.parts, meta, gone=False)
+        return StateRows({"rows": tables}, lowest={"bound": meta["bound"]}, counts={"late": meta["late"]})
+
+    def closed(self, rows: StateRows) -> Snapshot:
+        parts, meta = run_parts("rows", rows.tables["rows"], rows.lowest["bound"])
+        return Snapshot(parts, {**meta, **rows.counts})
 
     @property
     def state_rows(self) -> int:

@@ -12,6 +12,7 @@ from headgate.graph.operators import Join
 from headgate.operators.batch import FOREVER, NEVER, Arrival, Batch
 from headgate.operators.columns import record
 from headgate.operators.contract import Snapshot
+from headgate.operators.division import StateKeys, StateRows, run_parts, run_tables
 from headgate.operators.evaluate import select
 from headgate.operators.join_side import Arrived, JoinSide
 from headgate.operators.registry import implements
@@ -209,6 +210,29 @@ class LiveJoin:
             own = snapshot.meta[name]
             side.runs.restore(name, snapshot.parts, own)
             side.watermark, side.late = own["mark"], own["late"]
+
+    @property
+    def state_keys(self) -> dict[str, StateKeys]:
+        return {name: side.state_keys for name, side in zip(("left", "right"), self._sides, strict=True)}
+
+    def opened(self, snapshot: Snapshot) -> StateRows:
+        sides = {name: snapshot.meta[name] for name in ("left", "right")}
+        return StateRows(
+            {name: run_tables(name, snapshot.parts, meta, gone=False) for name, meta in sides.items()},
+            {name: meta["mark"] for name, meta in sides.items()},
+            {"newest": snapshot.meta["newest"]},
+            {name: meta["bound"] for name, meta in sides.items()},
+            {name: meta["late"] for name, meta in sides.items()},
+        )
+
+    def closed(self, rows: StateRows) -> Snapshot:
+        parts: dict[str, pa.Table] = {}
+        meta: dict[str, object] = {**rows.highest}
+        for name in ("left", "right"):
+            own, more = run_parts(name, rows.tables[name], rows.lowest[name])
+            parts |= own
+            meta[name] = {**more, "mark": rows.progress[name], "late": rows.counts[name]}
+        return Snapshot(parts, meta)
 
     @property
     def state_rows(self) -> int:

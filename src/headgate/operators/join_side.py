@@ -13,6 +13,7 @@ from headgate.expressions.hashing import Hashes, hashed
 from headgate.expressions.keys import flat_types, flatten
 from headgate.graph.expressions import Column, Expr
 from headgate.operators.batch import NEVER, Batch
+from headgate.operators.division import StateKeys
 from headgate.operators.evaluate import evaluate
 from headgate.operators.matching import Matcher
 from headgate.operators.runs import Runs
@@ -50,6 +51,7 @@ class JoinSide:
         places = [k for k in self._kept if k is not None] if self._plain else range(width, width + len(types))
         # A row with a null key is never matched at all; a null inside a struct equals another there.
         self.matcher = Matcher(types, places, nulls_equal=any(pa.types.is_struct(k.type) for k in keys))
+        self.state_keys = StateKeys(tuple(places), tuple(k.type for k in keys))
         self.runs = Runs(flagged_are_gone=False)
         self.watermark = NEVER
         self.late = 0

@@ -8,11 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.expressions.aggregates.grouping import Groups
-from headgate.expressions.keys import flatten, one_chunk, ranks
-from headgate.graph.operators import Order, Top
+from headgate.expressions.keys import flat_types, flatten, one_chunk, ranks
+from headgate.graph.operators import Candidates, Order, Top
 from headgate.operators.batch import FOREVER, Arrival, Batch
 from headgate.operators.columns import record
 from headgate.operators.contract import Snapshot
+from headgate.operators.division import StateKeys, StateRows
 from headgate.operators.evaluate import evaluate
 from headgate.operators.registry import implements
 from headgate.operators.settings import Settings
@@ -24,6 +25,7 @@ _SPARE = 16384
 """The state may grow to twice what the last pruning left, plus this many rows, before the next."""
 
 
+@implements(Candidates)
 @implements(Top)
 class LiveTop:
     """Keeps the rows that may still be among the first; of rows that are equal in the order, the earlier comes first.
@@ -83,8 +85,10 @@ class LiveTop:
         if not complete.any():
             return [], watermark
         rows = table.select(list(range(self._width))).filter(pa.array(complete))
-        rank = pa.array(ranks[complete].astype(np.int32))
-        made = record([*(one_chunk(c) for c in rows.columns), rank], self._names, rows.num_rows)
+        columns = [one_chunk(c) for c in rows.columns]
+        if len(self._names) > self._width:
+            columns.append(pa.array(ranks[complete].astype(np.int32)))
+        made = record(columns, self._names, rows.num_rows)
         return [Batch(made, Arrival.at(self._newest, rows.num_rows))], watermark
 
     @property
@@ -153,6 +157,29 @@ class LiveTop:
         self._next, self._kept, self._late = meta["next"], meta["kept"], meta["late"]
         self._newest, self._earliest = meta["newest"], meta["earliest"]
         self._tables = [(number, snapshot.parts[f"rows-{number}"]) for number in meta["tables"]]
+
+    @property
+    def state_keys(self) -> dict[str, StateKeys]:
+        types = tuple(key.type for key in self._partition)
+        first = self._width + 1
+        return {"rows": StateKeys(tuple(range(first, first + len(flat_types(types)))), types)}
+
+    def opened(self, snapshot: Snapshot) -> StateRows:
+        meta = snapshot.meta
+        tables = [snapshot.parts[f"rows-{number}"] for number in meta["tables"]]
+        return StateRows({"rows": tables}, highest={"newest": meta["newest"]}, counts={"late": meta["late"]})
+
+    def closed(self, rows: StateRows) -> Snapshot:
+        tables = [table for table in rows.tables["rows"] if table.num_rows]
+        parts = {f"rows-{number}": table for number, table in enumerate(tables, 1)}
+        times = [int(one_chunk(table.column(self._width)).to_numpy().min()) for table in tables]
+        meta = {
+            "next": len(tables),
+            "kept": sum(table.num_rows for table in tables),
+            "tables": list(range(1, len(tables) + 1)),
+            "earliest": min(times, default=FOREVER + 1),
+        }
+        return Snapshot(parts, {**meta, **rows.highest, **rows.counts})
 
     @property
     def state_rows(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -17,6 +17,7 @@ from headgate.graph.shared import SharedGraph
 from headgate.operators.batch import FOREVER, Arrival, Batch
 from headgate.operators.contract import LiveOperator
 from headgate.operators.live import live
+from headgate.operators.send import LiveSend
 from headgate.operators.settings import Settings
 from headgate.operators.windows import highest
 from headgate.runtime import snapshot
@@ -94,6 +95,9 @@ class Network:
         self._threads = threads
         self.single_thread = False
         """One thread runs everything, whatever the mode asks for; set between two runs."""
+        self.given_watermarks = False
+        """Watermarks are given by `advance_to` and do not follow the rows: other replicas have rows of the same
+        streams. Set before the first rows."""
         self._limits = limits or Limits()
         self._clock = clock
         self._control = ThreadControl()
@@ -118,7 +122,8 @@ class Network:
     def push(self, stream: str, rows: pa.RecordBatch, arrived: float | None = None, advance: bool = True) -> None:
         """Takes rows of a stream: its declared columns in order, then those that Catalyst computed, by name.
 
-        Behind them goes the stream's watermark, which is its highest event time so far less its delay. Without
+        Behind them goes the stream's watermark, which is its highest event time so far less its delay, unless
+        watermarks are given. Without
         `advance`, the watermark is left to a call of `advance`, and the rows until then are behind the same watermark.
         Rows of a stream that no query reads any more are dropped. Raises KeyError for a stream that no query ever read.
         """
@@ -133,7 +138,9 @@ class Network:
                 batch = Batch(rows, Arrival.at(since, rows.num_rows), state.sent[stream])
                 state.loop.enter(stream, batch, since, flow)
             if newest is not None and source is not None:
-                state.watermarks[stream] = max(state.watermarks[stream], newest - source.delay)
+                state.newest[stream] = max(state.newest.get(stream, newest), newest)
+                if not self.given_watermarks:
+                    state.watermarks[stream] = max(state.watermarks[stream], newest - source.delay)
             if advance:
                 self._advance(stream, since, flow)
 
@@ -144,11 +151,32 @@ class Network:
         with self._entering() as flow:
             self._advance(stream, since, flow)
 
-    def finish(self) -> None:
-        """Ends every stream: behind all waiting rows goes the watermark that completes everything."""
+    def advance_to(self, stream: str, newest: int, arrived: float | None = None) -> None:
+        """Raises the watermark of a stream to that of an event time (microseconds) which it has reached anywhere, and
+        sends it; does nothing if the watermark is there already."""
+        since = self._clock() if arrived is None else arrived
+        source = self._source(stream)
+        if source is None or source.time is None:
+            return
+        with self._entering() as flow:
+            watermark = max(self._state.watermarks[stream], newest - source.delay)
+            self._state.watermarks[stream] = watermark
+            if watermark > self._state.sent[stream]:
+                self._advance(stream, since, flow)
+
+    def reach(self, stream: str, watermark: int) -> None:
+        """Sends the watermark of a stream that comes from another fragment, behind the rows pushed so far."""
+        since = self._clock()
+        self._source(stream)
+        with self._entering() as flow:
+            self._state.watermarks[stream] = max(self._state.watermarks[stream], watermark)
+            self._advance(stream, since, flow)
+
+    def finish(self, streams: Iterable[str] | None = None) -> None:
+        """Ends every stream, or some: behind all waiting rows goes the watermark that completes everything."""
         since = self._clock()
         with self._entering() as flow:
-            for stream in self._state.watermarks:
+            for stream in list(self._state.watermarks if streams is None else streams):
                 self._state.watermarks[stream] = FOREVER
                 self._advance(stream, since, flow)
 
@@ -347,6 +375,22 @@ class Network:
             if all(stage.kind == "select" for stage in first):
                 found[stream] = (max(stage.rows_in for stage in first), sum(stage.rows_out for stage in first))
         return found
+
+    @property
+    def newest(self) -> dict[str, int]:
+        """The newest event time (microseconds) of each stream among the rows pushed into this network."""
+        return dict(self._state.newest)
+
+    @property
+    def reached(self) -> dict[str, int]:
+        """The watermark of each fragment: all its results up to it have been made. Read between two runs."""
+        stages = ((stage, stage.live) for stage in self._state.wiring.stages)
+        return {
+            outbox.query.name: live.reached
+            for stage, live in stages
+            if isinstance(live, LiveSend)
+            for outbox in stage.outboxes
+        }
 
     @property
     def queued_bytes(self) -> int:

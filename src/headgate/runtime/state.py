@@ -29,7 +29,7 @@ class NetworkState:
 
     - `policy`: the policy that runs the graph (in the network's mode)
     - `sources`: the source of each stream that some query reads; `watermarks`: the watermark of each stream ever read;
-      `sent`: the watermark that its consumers have been sent
+      `sent`: the watermark that its consumers have been sent; `newest`: the newest event time of the rows pushed
     - `outboxes`: of all running queries, and of removed ones whose results were not taken yet
     - `earlier`: number and seconds of the grants of earlier loops
     """
@@ -55,6 +55,7 @@ class NetworkState:
         self.sources: dict[str, Source] = {}
         self.watermarks: dict[str, int] = {}
         self.sent: dict[str, int] = {}
+        self.newest: dict[str, int] = {}
         self.state_parts = StateParts(memory)
         self.saved_figures = SavedFigures()
         self.earlier = (0, 0.0)

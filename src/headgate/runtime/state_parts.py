@@ -12,6 +12,7 @@ import pyarrow as pa
 from headgate.operators.contract import Snapshot
 from headgate.runtime.dataflow import Stage
 from headgate.runtime.memory import Memory
+from headgate.runtime.store import Store
 
 
 class StateParts:
@@ -57,17 +58,30 @@ class StateParts:
         self._written[stage.key] = dict(state["parts"])
 
     def _write(self, stage: str, name: str, table: pa.Table) -> dict[str, Any]:
-        batches = [batch for batch in table.to_batches() if batch.num_rows]
-        if not batches:
-            schema = base64.b64encode(table.schema.serialize().to_pybytes()).decode()
-            return {"key": None, "count": 0, "schema": schema}
-        prefix = self._prefixes.setdefault(stage, f"{stage}-{uuid.uuid4().hex[:8]}")
-        key = f"{prefix}-{name}"
-        self._memory.store.write(key, batches)
-        return {"key": key, "count": len(batches)}
+        prefix = self._prefixes.setdefault(stage, new_prefix(stage))
+        return write_part(self._memory.store, f"{prefix}-{name}", table)
 
     def _read(self, part: Mapping[str, Any]) -> pa.Table:
-        store = self._memory.store
-        if part["count"]:
-            return pa.Table.from_batches([store.read(part["key"], i) for i in range(part["count"])])
-        return pa.ipc.read_schema(pa.BufferReader(base64.b64decode(part["schema"]))).empty_table()
+        return read_part(self._memory.store, part)
+
+
+def new_prefix(stage: str) -> str:
+    """The beginning of the keys of an operator's parts, different for every live operator."""
+    return f"{stage}-{uuid.uuid4().hex[:8]}"
+
+
+def write_part(store: Store, key: str, table: pa.Table) -> dict[str, Any]:
+    """Writes a part of an operator's state, unless it has no rows, and describes it for the manifest."""
+    batches = [batch for batch in table.to_batches() if batch.num_rows]
+    if not batches:
+        schema = base64.b64encode(table.schema.serialize().to_pybytes()).decode()
+        return {"key": None, "count": 0, "schema": schema}
+    store.write(key, batches)
+    return {"key": key, "count": len(batches)}
+
+
+def read_part(store: Store, part: Mapping[str, Any]) -> pa.Table:
+    """The part that a manifest describes."""
+    if part["count"]:
+        return pa.Table.from_batches([store.read(part["key"], i) for i in range(part["count"])])
+    return pa.ipc.read_schema(pa.BufferReader(base64.b64decode(part["schema"]))).empty_table()

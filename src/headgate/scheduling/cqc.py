@@ -130,6 +130,8 @@ class ClassSelector(Selector):
         self._members[unit].turn.inner.changed(unit)
 
     def next(self, now: float) -> Grant | None:
+        if not self.turns:
+            return None
         turn = self.turns[self._current]
         if not turn.ready and not any(other.ready for other in self.turns):
             return None

@@ -29,7 +29,9 @@ from pyarrow import fs
 from headgate.spark import format_1
 from headgate.spark.messages import Place, WrittenFile
 
-FORMAT = 2
+FORMAT = 3
+_READABLE = (2, FORMAT)
+"""The formats of plans and commits that are read as they are: 3 added replicas to 2."""
 # Stores where a file appears whole when it is closed, so that a rename is neither needed nor atomic.
 _WHOLE_ON_CLOSE = {"s3", "gcs", "abfs"}
 _UNFINISHED = ".tmp"
@@ -47,6 +49,7 @@ class Commit:
 
     - `lanes`: the last batch of each lane
     - `snapshots`: the place of each replica's manifest; `files`: all files that the state needs
+    - `event_times`: the newest event time of each stream so far
     - `results`, `newest`, `unwritten`, `written`: where its results are; see `Delivered` in `delivery.py`
     - `failures`: every query that has failed so far (`Failure.state`)
     - `plan`: the name of the plan; empty in a commit that was read from format 1
@@ -64,6 +67,7 @@ class Commit:
     failures: tuple[Mapping[str, Any], ...] = ()
     plan: str = ""
     complete: bool = False
+    event_times: Mapping[str, int] = field(default_factory=dict)
 
     def text(self) -> str:
         # `default` is called for places and files: `asdict` would copy everything, which takes longer than writing it.
@@ -71,7 +75,7 @@ class Commit:
 
     @staticmethod
     def of(found: Mapping[str, Any]) -> Commit:
-        """The commit of format 2 with these values."""
+        """The commit of a readable format with these values."""
         return Commit(
             epoch=found["epoch"],
             lanes=found["lanes"],
@@ -84,7 +88,13 @@ class Commit:
             failures=tuple(found["failures"]),
             plan=found["plan"],
             complete=found["complete"],
+            event_times=found.get("event_times", {}),
         )
+
+    @property
+    def replicas(self) -> int:
+        """The number of replicas whose state it names; 0 in the first."""
+        return len(self.snapshots)
 
     @property
     def outbox(self) -> tuple[tuple[str, Place], ...]:
@@ -259,7 +269,7 @@ class Checkpoint:
         if hashlib.sha256(data).hexdigest()[:16] != name:
             raise CheckpointError(self.damaged(file, "its checksum is wrong"))
         found: dict[str, Any] = json.loads(data)
-        if found["format"] != FORMAT:
+        if found["format"] not in _READABLE:
             raise CheckpointError(self._unknown(file, found["format"]))
         return found
 
@@ -378,7 +388,7 @@ class Checkpoint:
             found = json.loads(body)
             if found["format"] == format_1.FORMAT:
                 found = format_1.as_format_2(found, Place(file, _CHECKSUM + 1, len(body), crc))
-            elif found["format"] != FORMAT:
+            elif found["format"] not in _READABLE:
                 raise CheckpointError(self._unknown(file, found["format"]))
             return Commit.of(found)
         except CheckpointError:
@@ -388,7 +398,7 @@ class Checkpoint:
 
     def _unknown(self, file: str, format_: object) -> str:
         return (
-            f"checkpoint {self.uri}: {file} has format {format_}; this Headgate reads formats {format_1.FORMAT} and"
+            f"checkpoint {self.uri}: {file} has format {format_}; this Headgate reads formats {format_1.FORMAT} to"
             f" {FORMAT}. Use the version of Headgate that wrote it, or give a new checkpoint folder to start over from"
             " the sources"
         )

@@ -42,9 +42,10 @@ class LaneEnded:
 
 @dataclass(frozen=True)
 class Change:
-    """Something to do between two epochs; `done` gets its result."""
+    """Something to do between two epochs; `done` gets its result. Its error is raised if nobody `wanted` it."""
 
     action: Callable[[], Any]
+    wanted: bool = True
     done: Future[Any] = field(default_factory=Future)
 
 
@@ -60,8 +61,8 @@ class Driver:
     """Runs the epochs of an engine on a thread of its own, from `start` until `stop`, the end of the rows or a failure.
 
     Messages are taken in order: a lane has rows, a lane has ended, the user changed something, stop. When there is no
-    message, rows that were left waiting get epochs of their own. Lanes and epochs are used by this thread only. `over`
-    is called at the end of the loop.
+    message, rows that were left waiting get epochs of their own, and so do watermarks that replicas do not know yet.
+    Lanes and epochs are used by this thread only. `over` is called at the end of the loop.
     """
 
     def __init__(
@@ -119,10 +120,21 @@ class Driver:
             except Exception:
                 self._planned = before
                 raise
-            self._epochs.plan = plan
+            try:
+                self._epochs.plan = plan
+            except Exception:
+                # The state could not be moved to its new replicas: everything stays where it is.
+                self._planned = before
+                if before is not None:
+                    self._lanes.apply(self)
+                raise
             return plan
 
         return self.change(apply)
+
+    def submit(self, action: Callable[[], object]) -> None:
+        """Does something between two epochs, and does not wait for it. An error ends the loop."""
+        self._inbox.put(Change(action, wanted=False))
 
     def deliver(self, batch: LaneBatch) -> None:
         """A lane has rows."""
@@ -204,6 +216,8 @@ class Driver:
         """The next message; None if an epoch without new rows is due."""
         if not self._epochs.backlog_due or self._once:
             return self._inbox.get()
+        if self._epochs.follow_up and self._inbox.empty():
+            return None
         due = self._idle_since + (_BACKLOG_EVERY if self._epochs.waiting else _METRICS_AFTER)
         latest = due + _GIVE_WAY
         while True:
@@ -229,6 +243,8 @@ class Driver:
                 message.done.set_result(message.action())
             except BaseException as error:
                 message.done.set_exception(error)
+                if not message.wanted:
+                    raise
 
     def _run(self, batch: LaneBatch) -> None:
         """An epoch for a batch. An error ends its lane; `_lane_ended` decides how it goes on."""
@@ -241,6 +257,7 @@ class Driver:
                 return
             raise
         batch.done.set_result(None)
+        self._failures.succeeded()
         if batch.lane.careful:
             self._careful.discard(batch.lane.name)
             self._lanes.restart(batch.lane.name, self, careful=False)

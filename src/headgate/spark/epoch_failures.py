@@ -10,7 +10,7 @@ from headgate.spark.messages import BLAMED
 
 _RETRIES = 5
 _RETRY_WINDOW = 60.0
-"""Seconds without a failure after which the count of retries starts again."""
+"""Seconds without a failure after which the count of retries starts again, as it does after an epoch that succeeds."""
 
 _LOST = ("HostLost", "Python worker exited unexpectedly", "ExecutorLost", "Connection reset", "Broken pipe")
 _LATE = ("java.io.EOFException", "CANNOT_OPEN_SOCKET", "Accept timed out")
@@ -36,6 +36,10 @@ class EpochFailures:
         """Whether the same epoch may succeed when it is repeated: a host, a worker or an executor was lost."""
         text = str(error)
         return any(sign in text for sign in (*_LOST, *_LATE)) and "CheckpointError" not in text
+
+    def succeeded(self) -> None:
+        """An epoch is committed: what failed before has been overcome."""
+        self._retries = 0
 
     def final(self, error: Exception) -> Exception | None:
         """None if the epoch may be repeated; else the error that ends the run, in one line."""

@@ -1,10 +1,11 @@
-"""Runs epochs one after the other: one request to the host, one answer and one atomic commit each."""
+"""Runs epochs one after the other: one request to the hosts, an answer of each replica and one atomic commit."""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,16 +13,19 @@ from headgate.graph.queries import Query
 from headgate.operators.batch import Arrival
 from headgate.runtime.dataflow import key_of
 from headgate.runtime.limits import Failure
+from headgate.spark.answers import CombinedAnswer, combined
 from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
 from headgate.spark.epoch_failures import EpochFailures
 from headgate.spark.expression_failures import CatalystColumns
 from headgate.spark.host_client import close_host
-from headgate.spark.jobs import Jobs
+from headgate.spark.jobs import Answers, Jobs
 from headgate.spark.lane import LaneBatch
-from headgate.spark.messages import EpochAnswer, EpochRequest, ExpressionFailure, HostAddress
+from headgate.spark.messages import EpochRequest, ExpressionFailure, HostAddress, JobRequest, ReplicaPart
+from headgate.spark.moving import moved, must_move
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
 from headgate.spark.prefilter import Prefilter
+from headgate.spark.routing import routed
 from headgate.spark.spark_errors import may_be_catalyst, spark_errors
 
 _METRICS_EVERY = 0.5
@@ -50,7 +54,7 @@ class Epoch:
     """Arrival times of the rows behind each query's results."""
     rows: Mapping[str, int] = field(default_factory=dict)
     malformed: Mapping[str, int] = field(default_factory=dict)
-    inline: Mapping[str, bytes] = field(default_factory=dict)
+    inline: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     """These and the commit's parts: see `headgate.spark.delivery.Delivered`."""
     restored: bool = False
 
@@ -62,9 +66,11 @@ class Epochs:
     - `listen` is called with every epoch after its commit, in order
     - `budget`: seconds that an epoch may wait for the network
     - `owner`: the process that hosts end with; 0: the executor that starts them
+    - `hosts`: the host of each replica, as far as they are known; `beside`: how many hosts share a node
 
-    `commit` is the last commit, `waiting` the number of rows that waited in queues after it, `host` the address of the
-    host that answered last. `preparation_changed`: the lanes should be prepared anew (see `prepare`).
+    `commit` is the last commit, `waiting` the number of rows that waited in queues after it, `hosts` the addresses of
+    the hosts that answered last. `preparation_changed`: the lanes should be prepared anew (see `prepare`).
+    `follow_up`: an epoch without new rows should follow at once, since watermarks rose that the hosts do not know yet.
     """
 
     def __init__(
@@ -76,11 +82,13 @@ class Epochs:
         listen: Callable[[Epoch], None],
         budget: float | None,
         owner: int = 0,
-        host: HostAddress | None = None,
+        hosts: Sequence[HostAddress] = (),
+        beside: int = 1,
     ) -> None:
         self.commit = checkpoint.newest() or Commit(-1)
         self.waiting = 0
-        self.host = host
+        self.hosts: list[HostAddress | None] = list(hosts)
+        self.follow_up = False
         self.preparation_changed = False
         self._jobs = jobs
         self._checkpoint = checkpoint
@@ -89,6 +97,7 @@ class Epochs:
         self._listen = listen
         self._budget = budget
         self._owner = owner
+        self._beside = beside
         self._generation = checkpoint.next_generation()
         self._requests = 0
         self._plan: Plan | None = None
@@ -101,6 +110,8 @@ class Epochs:
         self._prefilter = Prefilter()
         # Queries that Catalyst fails for, until a commit contains their failure.
         self._failing: tuple[ExpressionFailure, ...] = ()
+        # Queries that failed on some replica, until all know it.
+        self._elsewhere: tuple[ExpressionFailure, ...] = ()
         self._left: tuple[Plan, object, tuple[Query, ...]] | None = None
 
     @property
@@ -111,8 +122,20 @@ class Epochs:
 
     @plan.setter
     def plan(self, plan: Plan) -> None:
+        old = self._plan
+        if old is None and (self.commit.replicas > 1 or (plan.replicas > 1 and self.commit.replicas)):
+            old = self._committed_plan(plan.replicas)
+        if old is not None and self.commit.replicas and must_move(old, plan):
+            self._move(old, plan)
         self._plan = plan
         self._plan_name = plan.save(self._checkpoint)
+
+    @property
+    def known_plan(self) -> Plan | None:
+        """The plan of the last epoch, also if it ran before a restart with several replicas; None if there is none."""
+        if self._plan is None and self.commit.replicas > 1:
+            return Plan.load(self._checkpoint, self.commit.plan)
+        return self._plan
 
     def prepare(self, packed: Any, packing: Packing, plan: Plan) -> Any:
         """The streaming frame of a lane that is not careful: from packed rows to answers."""
@@ -120,7 +143,7 @@ class Epochs:
             queries = self._running(plan, self._failing)
             rows = self._prefilter.filter(packed, packing, queries)
             try:
-                return self._jobs.answers(self._catalyst.complete(rows, packing, queries))
+                return self._answers(self._catalyst.complete(rows, packing, queries), packing, plan)
             except spark_errors():
                 found = self._catalyst.plan_failures(packed, packing, queries)
                 if found is None:
@@ -133,6 +156,8 @@ class Epochs:
         return (
             self._prefilter.condition(packed, packing, queries),
             self._catalyst.columns(packed, packing, queries),
+            None if plan.placement is None else [plan.placement.routes_of(stream) for stream in packing.streams],
+            plan.replicas,
         )
 
     def run_batch(self, batch: LaneBatch) -> None:
@@ -159,7 +184,7 @@ class Epochs:
     @property
     def backlog_due(self) -> bool:
         """Whether an epoch without new rows is useful: rows are waiting, or the last epochs reported no metrics."""
-        return bool(self.waiting) or self._done > self._reported
+        return self.follow_up or bool(self.waiting) or self._done > self._reported
 
     def close(self) -> None:
         """Cancels the running epoch and refuses further ones; may be called from any thread. Spark delivers their rows
@@ -167,12 +192,11 @@ class Epochs:
         self._closed = True
         self._jobs.cancel()
 
-    def end_host(self) -> None:
-        """Ends the host, whatever it does; no epoch follows."""
+    def end_hosts(self) -> None:
+        """Ends the hosts, whatever they do; no epoch follows."""
         self._jobs.close()
-        if self.host is not None:
-            close_host(self.host, self._token)
-            self.host = None
+        hosts, self.hosts = self.hosts, []
+        self._end(hosts)
 
     def failed(self, queries: Iterable[Query]) -> dict[str, Failure]:
         """The queries that have failed up to the last commit; a query whose plan has changed since has not."""
@@ -183,6 +207,47 @@ class Epochs:
             if failure.query in known and key_of(known[failure.query].plan) == failure.plan:
                 found[failure.query] = failure
         return found
+
+    def _committed_plan(self, replicas: int) -> Plan:
+        if not self.commit.plan:
+            raise CheckpointError(
+                f"checkpoint {self._checkpoint.uri}: it was written by an early version of Headgate; run it once with"
+                f" one replica before you give it {replicas}"
+            )
+        return Plan.load(self._checkpoint, self.commit.plan)
+
+    def _move(self, old: Plan, new: Plan) -> None:
+        """Moves all state to the replicas of another plan: epochs under the old plan until nothing waits, then one that
+        only names the new snapshots."""
+        self._plan, self._plan_name = old, old.save(self._checkpoint)
+        while True:
+            self._repeat(lambda: self._backlog_epoch(finish=False, drain=True))
+            if not self.follow_up and not self.waiting:
+                break
+        began = time.perf_counter()
+        snapshots, files, event_times = moved(
+            self._checkpoint, self.commit, old, new, self._jobs.owners, uuid.uuid4().hex[:8]
+        )
+        commit = Commit(
+            self.commit.epoch + 1,
+            self.commit.lanes,
+            snapshots=snapshots,
+            files=files,
+            failures=self.commit.failures,
+            plan=new.save(self._checkpoint),
+            event_times=event_times,
+        )
+        self._checkpoint.commit(commit)
+        self.commit = commit
+        gone, self.hosts = self.hosts[new.replicas :], self.hosts[: new.replicas]
+        self._end(gone)
+        self._listen(Epoch(commit.epoch, commit, 0, {}, {"move": time.perf_counter() - began}))
+
+    def _end(self, hosts: Iterable[HostAddress | None]) -> None:
+        known = [host for host in hosts if host is not None]
+        if known:
+            with ThreadPoolExecutor(len(known), "headgate-end") as threads:
+                list(threads.map(lambda host: close_host(host, self._token), known))
 
     def _repeat(self, attempt: Callable[[], None]) -> None:
         """Repeats an epoch that failed because a host, a worker or an executor was lost."""
@@ -200,27 +265,28 @@ class Epochs:
                 if final is not None:
                     raise final from error
 
-    def _backlog_epoch(self, finish: bool) -> None:
-        request = self._request(None, time.time(), finish)
+    def _backlog_epoch(self, finish: bool, drain: bool = False) -> None:
+        request = self._request(None, time.time(), finish, drain)
         began = time.perf_counter()
-        self._commit(self._jobs.ask(request), request, None, began)
+        self._commit(self._jobs.ask(request), request.common, None, began)
+        self._jobs.end_job()
 
     def _batch_epoch(self, batch: LaneBatch) -> None:
         request = self._request(batch.lane.key, batch.arrived, False)
         began = time.perf_counter()
         if batch.lane.careful:
-            answer = self._careful(batch, request)
+            answers = self._careful(batch, request)
         else:
             try:
-                answer = self._jobs.collect(batch.frame, request)
+                answers = self._jobs.collect(batch.frame, request)
             except Exception as error:
                 if may_be_catalyst(error) and not self._failures.transient(error):
                     raise CatalystError(str(error)) from error
                 raise
-        self._commit(answer, request, batch, began)
+        self._commit(answers, request.common, batch, began)
         self._jobs.end_job()
 
-    def _careful(self, batch: LaneBatch, request: EpochRequest) -> EpochAnswer:
+    def _careful(self, batch: LaneBatch, request: JobRequest) -> Answers:
         """The job over packed rows. If Catalyst raises, the queries that use the expression fail, and the job is
         repeated for all others. Each repetition knows another raising expression, so the loop ends."""
         packing = self.plan.packings[batch.lane.key]
@@ -228,7 +294,8 @@ class Epochs:
             queries = self._running(self.plan, self._failing)
             rows = self._prefilter.filter(batch.frame, packing, queries)
             try:
-                return self._jobs.collect(self._jobs.answers(self._catalyst.complete(rows, packing, queries)), request)
+                completed = self._catalyst.complete(rows, packing, queries)
+                return self._jobs.collect(self._answers(completed, packing, self.plan), request)
             except Exception as error:
                 if not may_be_catalyst(error) or self._failures.transient(error):
                     raise
@@ -240,9 +307,16 @@ class Epochs:
                 self._failing += tuple(found)
                 request = self._request(batch.lane.key, batch.arrived, False)
 
-    def _request(self, packing: str | None, arrived: float, finish: bool) -> EpochRequest:
+    def _answers(self, rows: Any, packing: Packing, plan: Plan) -> Any:
+        """The frame of answers to packed rows, which go to the replicas that need them."""
+        if plan.placement is None:
+            return self._jobs.answers(rows, 1)
+        return self._jobs.answers(routed(rows, packing, plan.placement), plan.replicas)
+
+    def _request(self, packing: str | None, arrived: float, finish: bool, drain: bool = False) -> JobRequest:
         self._requests += 1
-        return EpochRequest(
+        replicas = self.plan.replicas
+        common = EpochRequest(
             run=self._run,
             token=self._token,
             fence=(self._generation, self._requests),
@@ -253,25 +327,33 @@ class Epochs:
             plan=self._plan_name,
             packing=packing,
             arrived=arrived,
-            budget=None if finish else self._budget,
+            budget=None if finish or drain else self._budget,
             finish=finish,
             detailed=finish or time.monotonic() - self._reported >= _METRICS_EVERY,
-            host=self.host,
             owner=self._owner,
             expression_failures=self._failing,
-            continues=self.commit.snapshots[0].file if self.commit.snapshots else "",
+            hosts=self._beside,
+            event_times=self.commit.event_times if replicas > 1 else None,
+            failed_elsewhere=self._elsewhere,
         )
+        hosts = [*self.hosts, *(None for _ in range(replicas))]
+        files = [place.file for place in self.commit.snapshots] or [""] * replicas
+        parts = (ReplicaPart(host, file) for host, file in zip(hosts[:replicas], files, strict=True))
+        return JobRequest(common, tuple(parts))
 
-    def _commit(self, answer: EpochAnswer, request: EpochRequest, batch: LaneBatch | None, began: float) -> None:
+    def _commit(self, answers: Answers, request: EpochRequest, batch: LaneBatch | None, began: float) -> None:
         answered = time.perf_counter()
-        self.host = answer.host
+        answer = combined(answers)
+        self.hosts = list(answer.hosts)
         lanes = dict(self.commit.lanes)
         if batch is not None:
             lanes[batch.lane.name] = batch.batch
+        before = self.commit.event_times
+        event_times = {**before, **{s: max(t, before.get(s, t)) for s, t in answer.event_times.items()}}
         commit = Commit(
             answer.epoch,
             lanes,
-            snapshots=(answer.snapshot,),
+            snapshots=answer.snapshots,
             files=answer.files,
             results=answer.results,
             newest=answer.newest,
@@ -280,10 +362,18 @@ class Epochs:
             failures=answer.failures,
             plan=self._plan_name,
             complete=request.finish,
+            event_times=event_times,
         )
         self._checkpoint.commit(commit)
         self.commit = commit
+        self._committed(answer, request, {"job": answered - began, "commit": time.perf_counter() - answered})
+        self.follow_up = request.event_times is not None and event_times != before
+
+    def _committed(self, answer: CombinedAnswer, request: EpochRequest, seconds: Mapping[str, float]) -> None:
+        """After a commit: notes what the next epoch needs, and reports the epoch."""
+        self._failures.succeeded()
         self._failing = self._failing[len(request.expression_failures) :]
+        self._elsewhere = answer.unknown
         self.waiting = answer.waiting
         self.preparation_changed |= self._prefilter.report(answer.selected)
         self._done = time.monotonic()
@@ -291,13 +381,13 @@ class Epochs:
             self._reported = self._done
         self._listen(
             Epoch(
-                commit.epoch,
-                commit,
+                self.commit.epoch,
+                self.commit,
                 self.waiting,
                 dict(answer.failed),
-                {"job": answered - began, "commit": time.perf_counter() - answered, **answer.seconds},
+                {**seconds, **answer.seconds},
                 None if answer.metrics is None else dict(answer.metrics),
-                {query: Arrival(int(a[0]), a[1], a[2]) for query, a in answer.arrivals.items()},
+                {query: Arrival(*each) for query, each in answer.arrivals.items()},
                 answer.rows,
                 answer.malformed,
                 answer.inline,

@@ -222,7 +222,8 @@ class Host:
     ) -> None:
         began = time.perf_counter()
         self._report({"begin": request.epoch})
-        attempt = f"{request.attempt}-{task}"
+        # Replicas write files of their own.
+        attempt = f"{request.attempt}-{request.replica}-{task}"
         resident, restored = self._network(request)
         # Until this epoch is answered the network is ahead of every commit.
         self._at = None
@@ -231,6 +232,10 @@ class Host:
         resident.begin(request.epoch, attempt)
         for failure in request.expression_failures:
             network.quarantine(failure.query, failure.operator, failure.detail, failure.error)
+        for failure in request.failed_elsewhere:
+            resident.fail_as_elsewhere(failure)
+        if request.event_times is not None:
+            resident.advance(request.event_times)
         if request.packing is None:
             for _ in batches():
                 pass
@@ -271,7 +276,8 @@ class Host:
                 failed=cut.failed,
                 waiting=report.waiting,
                 grants=grants + report.grants,
-                selected=network.selected,
+                selected=resident.selected,
+                event_times=resident.event_times,
                 seconds={
                     "restore": ready - began,
                     "read": fed - ready,

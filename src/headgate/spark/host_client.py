@@ -48,7 +48,7 @@ def ensure_host(run: str, replica: int, token: str, owner: int, tcp: bool = Fals
     """The host of a replica on this node; starts it if there is none.
 
     It ends with the process `owner`. With `tcp` other nodes can reach it. `memory` is its limit in bytes; 0:
-    `supervisor.default_memory`. Returns as soon as the host can be connected to, before it has imported everything.
+    `processes.memory_of_host`. Returns as soon as the host can be connected to, before it has imported everything.
     """
     name = hashlib.sha256(f"{run} {replica} {owner} {token}".encode()).hexdigest()[:16]
     folder = host_folder()

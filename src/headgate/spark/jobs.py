@@ -1,36 +1,53 @@
-"""The Spark jobs of epochs: they take a request to the host and return its answer."""
+"""The Spark jobs of epochs: they take a request to the host of every replica and return the answers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from headgate.spark.host_client import close_host
-from headgate.spark.messages import ANSWER_DDL, PROPERTY, EpochAnswer, EpochRequest
+from headgate.spark.messages import ANSWER_DDL, PROPERTY, EpochAnswer, JobRequest
 from headgate.spark.processes import node
 from headgate.spark.replies import Replies
 from headgate.spark.spark_errors import expecting_errors
 from headgate.spark.task import bring, carry
 
+REPLICA = "replica"
+"""The column of packed rows that names the replica of each; only where there are several."""
+
+Ints = npt.NDArray[np.int64]
+Answers = tuple[EpochAnswer, ...]
+"""The answer of every replica, in their order."""
+
 
 class Jobs(Protocol):
     """Runs the jobs of epochs. Everything but `cancel` is called by one thread."""
 
-    def answers(self, packed: Any) -> Any:
-        """The frame of answers to packed rows; reads no rows."""
+    def answers(self, packed: Any, replicas: int) -> Any:
+        """The frame of answers to packed rows; reads no rows. With several replicas, the column `REPLICA` of a row says
+        where it goes."""
         ...
 
-    def collect(self, answers: Any, request: EpochRequest) -> EpochAnswer:
-        """Runs the job over a frame of answers. It may still be running when the answer is known: see `end_job`."""
+    def collect(self, answers: Any, request: JobRequest) -> Answers:
+        """Runs the job over a frame of answers. It may still be running when they are known: see `end_job`."""
         ...
 
     def end_job(self) -> None:
-        """Waits for the end of the job whose answer is known; an error that it ends with no longer matters."""
+        """Waits for the end of the job whose answers are known; an error that it ends with no longer matters."""
         ...
 
-    def ask(self, request: EpochRequest) -> EpochAnswer:
+    def ask(self, request: JobRequest) -> Answers:
         """An epoch without new rows."""
+        ...
+
+    def owners(self, keys: Sequence[pa.Array], replicas: int) -> Ints:
+        """The replica that owns each row of keys: the same as where Catalyst sends rows with these keys."""
         ...
 
     def cancel(self) -> None:
@@ -50,57 +67,87 @@ class SparkJobs:
         self._group = group
         self._replies = replies
         self._thread = ThreadPoolExecutor(1, "headgate-job")
-        self._job: Future[tuple[EpochAnswer, ...]] | None = None
-        self._empty: Any = None
-        self._asked: EpochRequest | None = None
+        self._job: Future[Answers] | None = None
+        self._empty: dict[int, Any] = {}
+        self._asked: JobRequest | None = None
 
-    def answers(self, packed: Any) -> Any:
-        return packed.coalesce(1).mapInArrow(carry, ANSWER_DDL)
+    def answers(self, packed: Any, replicas: int) -> Any:
+        if replicas == 1:
+            return packed.coalesce(1).mapInArrow(carry, ANSWER_DDL)
+        return packed.repartitionById(replicas, REPLICA).drop(REPLICA).mapInArrow(carry, ANSWER_DDL)
 
-    def collect(self, answers: Any, request: EpochRequest) -> EpochAnswer:
+    def collect(self, answers: Any, request: JobRequest) -> Answers:
         if self._replies is None:
-            return self._run(answers, request)[0]
-        asked = replace(request, reply=self._replies.address)
-        return self._replies.first(asked, 1, lambda: self._start(answers, asked))[0]
+            return self._run(answers, request)
+        asked = replace(request, common=replace(request.common, reply=self._replies.address))
+        return self._replies.first(asked.common, len(asked.parts), lambda: self._start(answers, asked))
 
     def end_job(self) -> None:
         if self._job is not None:
             wait([self._job])
             self._job = None
 
-    def _start(self, answers: Any, request: EpochRequest) -> Future[tuple[EpochAnswer, ...]]:
+    def _start(self, answers: Any, request: JobRequest) -> Future[Answers]:
         self._job = self._thread.submit(self._run, answers, request)
         return self._job
 
-    def _run(self, answers: Any, request: EpochRequest) -> tuple[EpochAnswer, ...]:
+    def _run(self, answers: Any, request: JobRequest) -> Answers:
         context = self._spark.sparkContext
-        context.setJobGroup(self._group, f"epoch {request.epoch}", interruptOnCancel=True)
+        context.setJobGroup(self._group, f"epoch {request.common.epoch}", interruptOnCancel=True)
         context.setLocalProperty(PROPERTY, request.text())
         with expecting_errors():
-            [row] = answers.collect()
-        return (EpochAnswer.unpack(bytes(row[0])),)
+            # Adaptive execution drops the whole stage behind a shuffle without rows.
+            rows = answers.collect() or self._without_rows(len(request.parts)).collect()
+        found = sorted((EpochAnswer.unpack(bytes(row[0])) for row in rows), key=lambda answer: answer.replica)
+        if [answer.replica for answer in found] != list(range(len(request.parts))):
+            raise RuntimeError(
+                f"the job of epoch {request.common.epoch} has answers of the replicas"
+                f" {[answer.replica for answer in found]} instead of {len(request.parts)}"
+            )
+        return tuple(found)
 
-    def ask(self, request: EpochRequest) -> EpochAnswer:
-        host = request.host
-        if host is not None and host.node == node():
-            # A host beside the driver needs no job.
-            self._asked = request
-            try:
-                return EpochAnswer.unpack(bring(request, "driver", iter(())))
-            finally:
-                self._asked = None
-        if self._empty is None:
-            # One frame for all such epochs: Spark plans it once.
-            self._empty = self.answers(self._spark.range(0))
-        return self.collect(self._empty, request)
+    def ask(self, request: JobRequest) -> Answers:
+        requests = request.all()
+        if any(each.host is None or each.host.node != node() for each in requests):
+            return self.collect(self._without_rows(len(requests)), request)
+        # Hosts beside the driver need no job.
+        self._asked = request
+        try:
+            if len(requests) == 1:
+                return (EpochAnswer.unpack(bring(requests[0], "driver", iter(()))),)
+            with ThreadPoolExecutor(len(requests), "headgate-ask") as threads:
+                found = threads.map(lambda each: bring(each, "driver", iter(())), requests)
+                return tuple(map(EpochAnswer.unpack, found))
+        finally:
+            self._asked = None
+
+    def owners(self, keys: Sequence[pa.Array], replicas: int) -> Ints:
+        from headgate.spark.routing import owner  # which imports this module
+
+        names = [f"k{number}" for number in range(len(keys))]
+        rows = pa.table([*keys, pa.array(range(len(keys[0])), pa.int64())], names=[*names, "place"])
+        located = self._spark.createDataFrame(rows).selectExpr("place", f"{owner(names, replicas)} AS {REPLICA}")
+        found = located.toArrow()
+        placed = np.empty(rows.num_rows, np.int64)
+        placed[found.column("place").to_numpy()] = found.column(REPLICA).to_numpy()
+        return placed
 
     def cancel(self) -> None:
         self._spark.sparkContext.cancelJobGroup(self._group)
         asked = self._asked
-        if asked is not None and asked.host is not None:
-            close_host(asked.host, asked.token)
+        if asked is not None:
+            for each in asked.all():
+                if each.host is not None:
+                    close_host(each.host, each.token)
 
     def close(self) -> None:
         self._thread.shutdown(wait=False)
         if self._replies is not None:
             self._replies.close()
+
+    def _without_rows(self, replicas: int) -> Any:
+        """A frame of answers to no rows, one for all epochs: Spark plans it once."""
+        if replicas not in self._empty:
+            numbers = self._spark.range(0, replicas, 1, replicas).where("id < 0")
+            self._empty[replicas] = numbers.mapInArrow(carry, ANSWER_DDL)
+        return self._empty[replicas]

@@ -1,4 +1,4 @@
-"""What the driver and the hosts say to each other, through a Spark task: one request and one answer an epoch.
+"""What the driver and the hosts say to each other, through Spark tasks: one request and one answer a replica and epoch.
 
 A message is a dataclass of plain values. On the wire it is a line of JSON with its type, followed by the bytes that it
 names (`pack`, `unpack`). Imports neither SQL nor the network: Spark's Python workers load it with every task.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 PROPERTY = "headgate.epoch"
-"""The local property of a Spark job that carries its `EpochRequest`, as JSON."""
+"""The local property of a Spark job that carries its `JobRequest`, as JSON."""
 
 ANSWER_DDL = "answer binary"
 """The columns that a task returns: one row, a packed `EpochAnswer`."""
@@ -51,7 +51,10 @@ class HostAddress:
 
 @dataclass(frozen=True)
 class ExpressionFailure:
-    """A query that fails because Catalyst raised: the operator, the expression, and Spark's message."""
+    """A query that fails outside of a host: the operator, the expression, and the message.
+
+    Catalyst raised, or the query failed on another replica.
+    """
 
     query: str
     operator: str
@@ -80,6 +83,10 @@ class EpochRequest:
       another one restores the commit: its answer was lost, and the epoch was repeated elsewhere
     - `memory`: memory limit (bytes) of a host that is started for this request; 0: its default
     - `reply`: the driver's socket, to which the host also sends its answer (`replies.py`); empty: only to the task
+    - `hosts`: number of hosts on a node, which share its memory
+    - `event_times`: the newest event time of each stream, over all replicas, in the commit `after`. The watermarks of
+      the network follow it alone. None: there is one replica, and watermarks follow its rows
+    - `failed_elsewhere`: queries that failed on another replica: they fail here, too
     """
 
     run: str
@@ -102,22 +109,69 @@ class EpochRequest:
     continues: str = ""
     memory: int = 0
     reply: str = ""
+    hosts: int = 1
+    event_times: Mapping[str, int] | None = None
+    failed_elsewhere: tuple[ExpressionFailure, ...] = ()
 
     def text(self) -> str:
         return json.dumps(vars(self), separators=(",", ":"), default=vars)
 
     @staticmethod
     def parse(text: str) -> EpochRequest:
-        found = json.loads(text)
+        return EpochRequest.of(json.loads(text))
+
+    @staticmethod
+    def of(found: Mapping[str, Any]) -> EpochRequest:
+        """The request with these plain values."""
         host = found["host"]
         return EpochRequest(
             **{
                 **found,
                 "fence": tuple(found["fence"]),
                 "host": None if host is None else HostAddress(**host),
-                "expression_failures": tuple(ExpressionFailure(**each) for each in found["expression_failures"]),
+                **{
+                    name: tuple(ExpressionFailure(**each) for each in found[name])
+                    for name in ("expression_failures", "failed_elsewhere")
+                },
             }
         )
+
+
+@dataclass(frozen=True)
+class ReplicaPart:
+    """What the requests of one job do not share: `host` and `continues` of an `EpochRequest`."""
+
+    host: HostAddress | None = None
+    continues: str = ""
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """The driver's request to the hosts of all replicas for one epoch. The task of partition r serves replica r."""
+
+    common: EpochRequest
+    parts: tuple[ReplicaPart, ...] = (ReplicaPart(),)
+
+    def of(self, replica: int) -> EpochRequest:
+        """The request to one replica."""
+        part = self.parts[replica]
+        return replace(self.common, replica=replica, host=part.host, continues=part.continues)
+
+    def all(self) -> tuple[EpochRequest, ...]:
+        """The requests to all replicas, in order."""
+        return tuple(self.of(replica) for replica in range(len(self.parts)))
+
+    def text(self) -> str:
+        return json.dumps(vars(self), separators=(",", ":"), default=vars)
+
+    @staticmethod
+    def parse(text: str) -> JobRequest:
+        found = json.loads(text)
+        parts = (
+            ReplicaPart(None if part["host"] is None else HostAddress(**part["host"]), part["continues"])
+            for part in found["parts"]
+        )
+        return JobRequest(EpochRequest.of(found["common"]), tuple(parts))
 
 
 @dataclass(frozen=True)
@@ -145,6 +199,7 @@ class EpochAnswer:
     - `failures`: every query that has failed so far (`Failure.state`); `failed`: those that failed in this epoch
     - `waiting`: rows that wait in queues; the host goes on with them
     - `selected`: for streams read only by selections, rows so far and rows kept
+    - `event_times`: the newest event time of each stream among the rows of this replica
     """
 
     replica: int
@@ -166,6 +221,7 @@ class EpochAnswer:
     waiting: int = 0
     grants: int = 0
     selected: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    event_times: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     metrics: Mapping[str, Any] | None = None
     inline: Mapping[str, bytes] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,19 @@ class Slot:
 
     name: str
     type: pa.DataType
+
+
+class StreamRows(NamedTuple):
+    """Rows of one stream in a packed batch.
+
+    `flaws` says what is wrong with each row; None where no stream of the packing can have malformed rows. Bit i of a
+    row's `mask` is set if route i of the stream brought it; None where the rows have no such column.
+    """
+
+    stream: str
+    rows: pa.RecordBatch
+    flaws: pa.StringArray | None = None
+    mask: pa.Array | None = None
 
 
 class Packing:
@@ -116,6 +130,11 @@ class Packing:
         found = self._computed.get(stream, {}).get(name)
         return None if found is None else found[1]
 
+    def computed_slot(self, stream: str, name: str) -> str | None:
+        """The column of completed rows (`complete`) that holds a computed column of a stream; None if there is none."""
+        found = self._computed.get(stream, {}).get(name)
+        return None if found is None else found[0]
+
     def complete(self, conditions: Mapping[tuple[str, str], str]) -> list[str] | None:
         """The `selectExpr` that adds the computed columns to the packed table; None if there are none. Each is computed
         where its condition (by stream and name) is true, and null elsewhere.
@@ -157,23 +176,23 @@ class Packing:
             chosen.append(f"CAST({self._flaws.get(stream, 'NULL')} AS {sql_name(STRING)}) AS {FLAW}")
         return chosen
 
-    def unpack(self, packed: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch, pa.StringArray | None]]:
-        """The rows of each stream in a packed batch, in order: (stream, its columns, what is wrong with each row).
-
-        The last is None where no stream of this packing can have malformed rows.
-        """
+    def unpack(self, packed: pa.RecordBatch) -> Iterator[StreamRows]:
+        """The rows of each stream in a packed batch, in order."""
         if not packed.num_rows:
             return
         tags = packed.column(0).to_numpy(zero_copy_only=False)
         edges = np.flatnonzero(np.diff(tags)) + 1
         starts = [0, *edges.tolist(), packed.num_rows]
+        behind = 1 + len(self.slots) + len(self.extra)
+        masked = packed.num_columns > behind + self.flawed
         for begin, end in pairwise(starts):
             stream = self.streams[int(tags[begin])]
             part = packed.slice(begin, end - begin)
             nothing = pa.nulls(part.num_rows)
             arrays = [nothing if index is None else self._typed(part, index) for index in self._places[stream]]
             rows = pa.RecordBatch.from_arrays(arrays, names=self._names[stream])
-            yield stream, rows, part.column(part.num_columns - 1) if self._flaws else None
+            flaws = part.column(behind) if self._flaws else None
+            yield StreamRows(stream, rows, flaws, part.column(behind + self.flawed) if masked else None)
 
     def _typed(self, packed: pa.RecordBatch, index: int) -> pa.Array:
         """A slot's values under its own type: Spark labels instants with the session's time zone, ours are in UTC."""

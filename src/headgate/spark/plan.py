@@ -1,4 +1,4 @@
-"""The plan of an epoch: the queries, the policy, the static tables and the packings of the lanes."""
+"""The plan of an epoch: the queries, where they run, the policy, the static tables and the packings of the lanes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from headgate.spark import format_1
 from headgate.spark.checkpoint import FORMAT, Checkpoint, CheckpointError, Commit
 from headgate.spark.delivery import Delivery
 from headgate.spark.packing import Packing
+from headgate.spark.placement import Placement
 from headgate.spark.static_tables import load_table, save_table
 
 
@@ -24,7 +25,8 @@ class Plan:
     """Fixed for an epoch; a change makes another plan, which the next epoch uses.
 
     In the checkpoint a plan is JSON, named by its content: the SQL and class of each query, which a restart compares
-    with its own, and everything that a host needs. Its static tables are files of their own, written once.
+    with its own, and everything that a host needs. Its static tables are files of their own, written once. Without a
+    `placement` there is one replica, which runs all queries.
     """
 
     queries: tuple[Query, ...]
@@ -35,6 +37,11 @@ class Plan:
     packings: Mapping[str, Packing] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     delivery: Delivery | None = None
+    placement: Placement | None = None
+
+    @property
+    def replicas(self) -> int:
+        return 1 if self.placement is None else self.placement.replicas
 
     def save(self, checkpoint: Checkpoint) -> str:
         """Writes it where every host finds it, and returns its name."""
@@ -49,6 +56,7 @@ class Plan:
                 "packings": {name: packing.given for name, packing in self.packings.items()},
                 "limits": asdict(self.limits),
                 "delivery": None if self.delivery is None else asdict(self.delivery),
+                "placement": None if self.placement is None else self.placement.given,
             }
             queries = {query.name: {"sql": query.sql, "class": query.cls.name} for query in self.queries}
             head = json.dumps({"format": FORMAT, "queries": queries, "tables": sorted(set(tables.values()))})
@@ -72,6 +80,7 @@ class Plan:
                 {packing: Packing(*given) for packing, given in values["packings"].items()},
                 Limits(**values["limits"]),
                 None if values["delivery"] is None else Delivery(**values["delivery"]),
+                Placement.of(values["placement"]) if values.get("placement") else None,
             )
         except (GraphFormatError, KeyError, TypeError) as error:
             raise CheckpointError(

@@ -25,7 +25,7 @@ class _Committed:
     """An epoch to publish: its commit and the rows that were part of the answer. `again`: it may be published."""
 
     commit: Commit
-    inline: Mapping[str, bytes] = field(default_factory=dict)
+    inline: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
     again: bool = False
 
 
@@ -75,7 +75,7 @@ class Publisher:
         """Opens the sinks of a query and `extra` ones; SinkError if one cannot be opened."""
         self._writers[query.name] = (query, [self._open_sink(query, sink) for sink in (*query.sinks, *extra)])
 
-    def put(self, commit: Commit, inline: Mapping[str, bytes]) -> None:
+    def put(self, commit: Commit, inline: Mapping[str, Sequence[bytes]]) -> None:
         """Queues an epoch for publication; without a thread, publishes it. `inline` is that of its answer."""
         self._put(_Committed(commit, inline))
 
@@ -164,14 +164,14 @@ class Publisher:
         in_driver = [writer for writer in writers if isinstance(writer, DriverWriter)]
         few = _places(commit.newest, name) or results
         if in_driver and few:
-            found = self._results(query, commit.epoch, self._read(few, item.inline.get(name)))
+            found = self._results(query, commit.epoch, self._read(few, item.inline.get(name, ())))
             for writer in in_driver:
                 writer.publish(found)
 
-    def _read(self, places: Sequence[Place], inline: bytes | None = None) -> pa.Table:
-        """Rows of the outbox; `inline` are those of the only place, if the driver has them already."""
-        if inline is not None and len(places) == 1:
-            return pa.ipc.open_stream(pa.py_buffer(inline)).read_all()
+    def _read(self, places: Sequence[Place], inline: Sequence[bytes] = ()) -> pa.Table:
+        """Rows of the outbox; `inline` are those of all places, if the driver has them already."""
+        if len(inline) == len(places):
+            return pa.concat_tables([pa.ipc.open_stream(pa.py_buffer(data)).read_all() for data in inline])
         return pa.concat_tables([self._checkpoint.read(place) for place in places])
 
     @staticmethod

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,8 @@ from headgate.runtime.network import Network
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.checkpoint_store import CheckpointStore
 from headgate.spark.delivery import Delivered, HostWriters
-from headgate.spark.messages import EpochRequest, Place
+from headgate.spark.local_plan import LocalPlan
+from headgate.spark.messages import EpochRequest, ExpressionFailure, Place
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
 from headgate.spark.verdicts import Verdict
@@ -78,27 +79,33 @@ class ResidentNetwork:
         self._plan = plan = Plan.load(self._checkpoint, request.plan)
         self._store = CheckpointStore(self._checkpoint)
         self._run, self._replica = request.run, request.replica
+        self._local = LocalPlan(plan, self._replica)
         self._writers = HostWriters(plan.delivery, self._checkpoint, self._run, self._replica)
         self._dead: list[pa.RecordBatch] = []
         self._record = record
         self._verdicts = {verdict.stage: verdict for verdict in verdicts}
         self._guilty = self._guilty_functions()
         manifest: dict[str, Any] | None = None
+        known: dict[str, Failure] = {}
         if request.after >= 0:
-            manifest = self._checkpoint.manifest(self._checkpoint.load(request.after).snapshots[request.replica])
-        known = {} if manifest is None else {each["query"]: Failure(**each) for each in manifest["failures"]}
+            commit = self._checkpoint.load(request.after)
+            manifest = self._checkpoint.manifest(commit.snapshots[request.replica])
+            known = {each["query"]: Failure(**each) for each in commit.failures}
         graph = SharedGraph()
         self._reported: dict[str, Failure] = {}
         refused: list[Failure] = []
         for query in plan.queries:
             failure = known.get(query.name)
+            local = self._local.queries.get(query.name)
             if failure is not None and failure.plan == key_of(query.plan):
                 self._reported[query.name] = failure
                 refused.append(failure)
-            elif (failure := self._obstacle(query)) is not None:
+            elif local is None:
+                continue
+            elif (failure := self._obstacle(local)) is not None:
                 refused.append(failure)
             else:
-                graph.add(query)
+                graph.add(local)
         self.network = Network(
             graph,
             plan.policy,
@@ -110,6 +117,7 @@ class ResidentNetwork:
             threads=plan.threads,
             record=record,
         )
+        self.network.given_watermarks = self._local.shared
         if manifest is not None:
             self._store.adopt(manifest)
             self.network.restore(manifest)
@@ -119,7 +127,8 @@ class ResidentNetwork:
     def _guilty_functions(self) -> dict[str, Verdict]:
         """The functions that verdicts are about. Where an operator has several, any of them may be to blame."""
         found: dict[str, Verdict] = {}
-        nodes = [node for query in self._plan.queries for node in query.plan.walk()] if self._verdicts else []
+        queries = self._local.queries.values()
+        nodes = [node for query in queries for node in query.plan.walk()] if self._verdicts else []
         for node in nodes:
             verdict = self._verdicts.get(key_of(node))
             functions = functions_of(node)
@@ -158,8 +167,8 @@ class ResidentNetwork:
         if name == self._plan_name:
             return
         plan = Plan.load(self._checkpoint, name)
-        before = {query.name: query for query in self._plan.queries}
-        after = {query.name: query for query in plan.queries}
+        local = LocalPlan(plan, self._replica)
+        before, after = self._local.queries, local.queries
         running = self.network.queries
         for old in before:
             if old in running and after.get(old) != before[old]:
@@ -176,7 +185,32 @@ class ResidentNetwork:
         if plan.mode != self._plan.mode:
             self.network.mode = plan.mode
         self._writers = HostWriters(plan.delivery, self._checkpoint, self._run, self._replica)
-        self._plan, self._plan_name = plan, name
+        self._plan, self._plan_name, self._local = plan, name, local
+
+    def advance(self, event_times: Mapping[str, int]) -> None:
+        """Raises the watermarks to those of the newest event times that the streams have reached on any replica."""
+        for stream, newest in event_times.items():
+            for name in self._local.local_names(stream):
+                if name in self.network.streams:
+                    self.network.advance_to(name, newest)
+
+    def fail_as_elsewhere(self, failure: ExpressionFailure) -> None:
+        """A query has failed on another replica."""
+        query, operator, detail, error = failure.query, failure.operator, failure.detail, failure.error
+        if query in self.network.queries:
+            self.network.quarantine(query, operator, detail, error)
+        elif query not in self.network.failures:
+            self.network.refuse(self._local.failure(query, operator, detail, error, time.time()))
+
+    @property
+    def event_times(self) -> dict[str, int]:
+        """The newest event time of each stream among the rows of this replica."""
+        return self._local.by_stream(self.network.newest)
+
+    @property
+    def selected(self) -> dict[str, tuple[int, int]]:
+        """See `EpochAnswer.selected`."""
+        return self._local.selected(self.network.selected, self.network.streams)
 
     def feed(self, packing: str, batches: Iterator[pa.RecordBatch], arrived: float) -> Iterator[None]:
         """Pushes rows into the network as they arrive, and yields after each batch.
@@ -186,12 +220,14 @@ class ResidentNetwork:
         layout: Packing = self._plan.packings[packing]
         seen: set[str] = set()
         for packed in batches:
-            for stream, rows, flaws in layout.unpack(packed):
+            for stream, rows, flaws, mask in layout.unpack(packed):
                 if flaws is not None and flaws.null_count < len(flaws):
                     rows = self._without_flaws(stream, rows, flaws)
-                if rows.num_rows and stream in self.network.streams:
-                    self.network.push(stream, rows, arrived, advance=False)
-                    seen.add(stream)
+                    mask = None if mask is None else mask.filter(pc.is_null(flaws))
+                for name, part in self._local.separated(stream, rows, mask):
+                    if part.num_rows and name in self.network.streams:
+                        self.network.push(name, part, arrived, advance=False)
+                        seen.add(name)
             yield
         for stream in sorted(seen):
             self.network.advance(stream, arrived)
@@ -220,6 +256,7 @@ class ResidentNetwork:
         for query in self._plan.queries:
             results = network.take(query.name) if query.name in network.outboxes else []
             if results:
+                # The declared query: its sinks and its columns are the same on every replica.
                 found.append((query, pa.Table.from_batches([result.rows for result in results])))
                 arrived = [result.arrival for result in results]
                 total = (sum(a.count for a in arrived), sum(a.total for a in arrived), min(a.first for a in arrived))
@@ -228,6 +265,8 @@ class ResidentNetwork:
         self._store.open_bundle()
         manifest = network.snapshot()
         known = dict(network.failures)
+        if self._local.shared:
+            manifest["failures"] = [self._local.declared(failure).state() for failure in known.values()]
         failed = {name: str(each) for name, each in known.items() if self._reported.get(name) is not each}
         self._reported = known
         return EpochCut(epoch, attempt, manifest, found, dead, arrivals, failed)

@@ -26,6 +26,8 @@ _ANYWHERE = {
     # TCP to the Python worker stalls 40 ms a task on delayed acknowledgements.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "headgate.spark.daemon",
+    # Planning the stages of a shuffle one by one gains nothing where the number of partitions is given.
+    "spark.sql.adaptive.streaming.stateless.enabled": "false",
     # How long a lane sleeps between two polls; Spark's default is 10 ms.
     "spark.sql.streaming.pollingDelayMs": "2",
     # An expression that asks for 2 GB (repeat, lpad) or nests too deeply fails its query; by default it ends the JVM.

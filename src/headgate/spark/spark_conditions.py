@@ -11,7 +11,7 @@ from headgate.spark.packing import TAG, Packing
 from headgate.spark.spark_errors import expecting_errors, spark_errors
 from headgate.sql.foreign import NotSpark, spark_text
 
-_COSTLY = frozenset(("rlike", "regexp_extract", "regexp_replace", "split", "repeat", "lpad", "rpad", "space"))
+COSTLY = frozenset(("rlike", "regexp_extract", "regexp_replace", "split", "repeat", "lpad", "rpad", "space"))
 """Functions that may take exponential time or any amount of memory in the JVM, and do not in the worker."""
 
 
@@ -29,7 +29,7 @@ def conjunction(tests: Iterable[Expr], frame: Any, packing: Packing, stream: str
 
 def _harmless(test: Expr) -> bool:
     def wrong(part: Expr) -> bool:
-        return isinstance(part, Foreign) or (isinstance(part, Call) and part.name in _COSTLY)
+        return isinstance(part, Foreign) or (isinstance(part, Call) and part.name in COSTLY)
 
     return not fallible(test) and not any(wrong(part) for part in test.walk())
 

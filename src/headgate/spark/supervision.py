@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from headgate.spark.flight_record import SharedFlightRecord
 from headgate.spark.host import Host, HostServer
 from headgate.spark.messages import HostAddress
-from headgate.spark.processes import end_with_parent, ending_of, is_alive, machine_memory, resident_bytes
+from headgate.spark.processes import end_with_parent, ending_of, is_alive, memory_of_host, resident_bytes
 from headgate.spark.supervisor import SupervisorSettings
 from headgate.spark.verdicts import Death, Verdicts
 
@@ -35,11 +35,6 @@ REMEMBERED = 480
 
 BROKEN = 70
 """The exit code of a network's process that found a mistake of its own."""
-
-
-def default_memory() -> int:
-    """A host's memory limit: a fifth of the machine's memory, so that up to four hosts fit beside Spark."""
-    return machine_memory() // 5
 
 
 # Arrow imports these when it first needs them, which takes most of a second: before the fork it is done once.
@@ -64,7 +59,7 @@ class Supervisor:
         self._overdue: set[tuple[int, float]] = set()
         self._looked = 0.0
         self._sizes: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
-        self._memory = settings.memory or default_memory()
+        self._memory = settings.memory or memory_of_host()
         self._broken = self._closing = False
         self._serving = False
         self._last_request = time.monotonic()

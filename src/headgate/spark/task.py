@@ -10,13 +10,14 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from headgate.spark.host_client import HostLost, HostRefused, connect, ensure_host, last_death
-from headgate.spark.messages import PROPERTY, EpochRequest, HostAddress
-from headgate.spark.processes import executor_pid
+from headgate.spark.messages import PROPERTY, EpochRequest, HostAddress, JobRequest
+from headgate.spark.processes import executor_pid, memory_of_host
 from headgate.spark.wire import ConnectionLost, Wire
 
 
 def carry(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function of `mapInArrow`: one row, the packed `EpochAnswer`. The request is a local property of the job."""
+    """The function of `mapInArrow`: one row, the packed `EpochAnswer`. The request is a local property of the job, and
+    the number of the partition is that of the replica."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -24,7 +25,8 @@ def carry(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     text = context.getLocalProperty(PROPERTY)
     if text is None:
         raise RuntimeError(f"the job has no property {PROPERTY}; only the driver of Headgate starts this function")
-    answer = bring(EpochRequest.parse(text), str(context.taskAttemptId()), batches)
+    request = JobRequest.parse(text).of(context.partitionId())
+    answer = bring(request, str(context.taskAttemptId()), batches)
     yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], names=["answer"])
 
 
@@ -55,9 +57,8 @@ def _connect(request: EpochRequest) -> tuple[Wire, HostAddress]:
         except ConnectionLost:
             pass
     owner = request.owner or executor_pid()
-    address = ensure_host(
-        request.run, request.replica, request.token, owner, tcp=not request.owner, memory=request.memory
-    )
+    memory = request.memory or memory_of_host(request.hosts)
+    address = ensure_host(request.run, request.replica, request.token, owner, tcp=not request.owner, memory=memory)
     try:
         return connect(address), address
     except ConnectionLost as error:

@@ -102,20 +102,10 @@ class ExtremeBy:
         self.types = (inputs[0].type, inputs[1].type)
 
     def partial(self, inputs: Sequence[pa.Array], groups: Groups) -> Rounds:
-        return (yield from self._picked(inputs[0], inputs[1]))
+        return (yield from _in_extreme_row(inputs[0], inputs[1], self._how))
 
     def merge(self, state: Sequence[pa.Array], groups: Groups) -> Rounds:
-        return (yield from self._picked(state[0], state[1]))
-
-    def _picked(self, values: pa.Array, by: pa.Array) -> Rounds:
-        # The rank and the place in one integer: the extreme of it names the row, and ties go to the first row.
-        size = max(len(by), 1)
-        places = np.arange(len(by))
-        names = ranks(by) * size + (places if self._how == "min" else size - 1 - places)
-        (best,) = yield [Reduction(pa.array(names, mask=_nulls(by)), self._how)]
-        rest = pc.fill_null(best, 0).to_numpy() % size
-        chosen = pa.array(rest if self._how == "min" else size - 1 - rest, mask=_nulls(best))
-        return [values.take(chosen), by.take(chosen)]
+        return (yield from _in_extreme_row(state[0], state[1], self._how))
 
     def result(self, state: Sequence[pa.Array]) -> pa.Array:
         return state[0]
@@ -143,7 +133,8 @@ class AtEnd:
         return (yield from self._picked(value, order))
 
     def merge(self, state: Sequence[pa.Array], groups: Groups) -> Rounds:
-        return (yield from self._picked(state[0], state[1]))
+        # Row numbers of different replicas may be the same.
+        return (yield from _in_extreme_row(state[0], state[1], self._how))
 
     def _picked(self, values: pa.Array, order: pa.Array) -> Rounds:
         (best,) = yield [Reduction(order, self._how)]
@@ -156,6 +147,18 @@ class AtEnd:
 
     def result(self, state: Sequence[pa.Array]) -> pa.Array:
         return state[0]
+
+
+def _in_extreme_row(values: pa.Array, by: pa.Array, how: str) -> Rounds:
+    """The value in the row where another column is smallest or largest, and the value of that column."""
+    # The rank and the place in one integer: the extreme of it names the row, and ties go to the first row.
+    size = max(len(by), 1)
+    places = np.arange(len(by))
+    names = ranks(by) * size + (places if how == "min" else size - 1 - places)
+    (best,) = yield [Reduction(pa.array(names, mask=_nulls(by)), how)]
+    rest = pc.fill_null(best, 0).to_numpy() % size
+    chosen = pa.array(rest if how == "min" else size - 1 - rest, mask=_nulls(best))
+    return [values.take(chosen), by.take(chosen)]
 
 
 def _nulls(column: pa.Array) -> np.ndarray | None:

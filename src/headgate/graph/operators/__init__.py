@@ -2,6 +2,7 @@
 
 from headgate.graph.operators.aggregate import Aggregate, AggregateCall
 from headgate.graph.operators.distinct import Distinct
+from headgate.graph.operators.exchange import Candidates, Merge, Partial, Send
 from headgate.graph.operators.expand import Expand
 from headgate.graph.operators.join import Binary, Join, JoinKind, TimeBound
 from headgate.graph.operators.lookup import Lookup
@@ -16,7 +17,10 @@ from headgate.graph.operators.window import Window
 
 KINDS: dict[str, type[Operator]] = {
     each.__name__.lower(): each
-    for each in (Source, Select, Project, Expand, Split, Union, Aggregate, Join, Lookup, Distinct, Top)
+    for each in (
+        *(Source, Select, Project, Expand, Split, Union, Aggregate, Join, Lookup, Distinct, Top),
+        *(Send, Partial, Merge, Candidates),
+    )
 }
 """Every operator by its kind."""
 
@@ -25,15 +29,19 @@ __all__ = [
     "Aggregate",
     "AggregateCall",
     "Binary",
+    "Candidates",
     "Distinct",
     "Expand",
     "Join",
     "JoinKind",
     "Lookup",
+    "Merge",
     "Operator",
     "Order",
+    "Partial",
     "Project",
     "Select",
+    "Send",
     "Source",
     "Split",
     "TimeBound",

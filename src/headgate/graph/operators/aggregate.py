@@ -9,7 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from headgate.graph.event_times import EventTime, EventTimes, time_of
-from headgate.graph.expressions import Expr
+from headgate.graph.expressions import Column, Expr, in_terms_of
 from headgate.graph.operators.operator import OUTPUT, Clause, Operator, Unary, Write, over
 from headgate.graph.operators.window import Window
 from headgate.graph.types import Schema
@@ -89,6 +89,18 @@ class Aggregate(Unary):
         if self.window is not None and self.window.kind == "rows":
             return None
         return self.keys[column - self.first_key] if self.first_key <= column < self.first_call else None
+
+    @property
+    def partition_keys(self) -> tuple[tuple[Expr, ...], ...] | None:
+        """Windows of rows count the rows of all groups."""
+        rows = self.window is not None and self.window.kind == "rows"
+        return () if rows else tuple((key,) for key in self.keys)
+
+    def located(self, expr: Expr) -> tuple[Expr, ...] | None:
+        keys = tuple(key for (key,) in self.partition_keys or ())
+        columns = [Column(key.type, place) for place, key in enumerate(keys, self.first_key)]
+        found = in_terms_of(expr, columns, keys)
+        return None if found is None else (found,)
 
     def obstacle(self, number: int | None) -> str | None:
         return "it stands above an aggregate"

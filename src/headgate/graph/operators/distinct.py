@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headgate.graph.expressions import Column, Expr
-from headgate.graph.operators.operator import Unary, Write
+from headgate.graph.operators.operator import Unary, Write, all_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +24,10 @@ class Distinct(Unary):
 
     def below(self, column: int) -> Expr | None:
         return Column(self.schema[column].type, column)
+
+    @property
+    def partition_keys(self) -> tuple[tuple[Expr, ...], ...] | None:
+        return tuple((column,) for column in all_columns(self))
 
     def obstacle(self, number: int | None) -> str | None:
         return "it stands above a DISTINCT"

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 from typing import Literal as OneOf
 
 from headgate.graph.durations import short_duration
-from headgate.graph.expressions import Expr
+from headgate.graph.expressions import Expr, in_terms_of
 from headgate.graph.operators.operator import ALL, LEFT, RIGHT, Clause, Operator, Write, over
 
 JoinKind = OneOf["inner", "left", "right", "full", "semi", "anti"]
@@ -59,6 +59,22 @@ class Join(Binary):
     stateful: ClassVar[bool] = True
     makes_rows: ClassVar[bool] = True
     cost: ClassVar[float] = 1e-6
+
+    @property
+    def partition_keys(self) -> tuple[tuple[Expr, ...], ...] | None:
+        return tuple(zip(self.left_keys, self.right_keys, strict=True))
+
+    def located(self, expr: Expr) -> tuple[Expr, ...] | None:
+        """A row without a partner has nulls in the columns of the other side, wherever it is."""
+        width = len(self.left.schema)
+        if expr.columns and max(expr.columns) < width and self.how in ("inner", "left", "semi", "anti"):
+            left, right = expr, in_terms_of(expr, self.left_keys, self.right_keys)
+            return None if right is None else (left, right)
+        if expr.columns and min(expr.columns) >= width and self.how in ("inner", "right"):
+            right = expr.shifted(-width)
+            other = in_terms_of(right, self.right_keys, self.left_keys)
+            return None if other is None else (other, right)
+        return None
 
     @property
     def detail(self) -> str:

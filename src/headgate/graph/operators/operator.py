@@ -170,6 +170,25 @@ class Operator(Structural):
         (`it …`); None if it can. `number` None: over columns of its own."""
         return f"it stands above a {self.kind}"
 
+    # How it is divided among replicas ---------------------------------------------------------------------
+
+    @property
+    def partition_keys(self) -> tuple[tuple[Expr, ...], ...] | None:
+        """The keys by which its state can be divided: rows that differ in one of them never meet in it.
+
+        A key is one expression per input, over the columns of that input, all of the same type. Empty: all rows must
+        come to one place. None: it has no state, and rows may go anywhere.
+        """
+        return () if self.stateful else None
+
+    def located(self, expr: Expr) -> tuple[Expr, ...] | None:
+        """An expression over its output as expressions over its inputs, one for each: all rows that an output row is
+        made of have the same value of them. None if there are none, or if its state cannot be divided by them.
+        """
+        if self.passes != (0,) or not expr.columns or max(expr.columns) >= len(self.inputs[0].schema):
+            return None
+        return (expr,)
+
     # Time -------------------------------------------------------------------------------------------------
 
     @property

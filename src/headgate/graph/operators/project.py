@@ -33,6 +33,9 @@ class Project(Unary):
     def obstacle(self, number: int | None) -> str | None:
         return None if number is not None else "it depends on what a subquery computes"
 
+    def located(self, expr: Expr) -> tuple[Expr, ...] | None:
+        return (expr.rewrite(lambda part: self.exprs[part.index] if isinstance(part, Column) else None),)
+
     def times(self, inputs: Sequence[EventTimes]) -> EventTimes:
         found = ((i, time_of(expr, inputs[0])) for i, expr in enumerate(self.exprs))
         return {i: time for i, time in found if time is not None}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from typing import Literal as OneOf
 
-from headgate.graph.expressions import Expr
+from headgate.graph.expressions import Expr, in_terms_of
 from headgate.graph.operators.operator import Clause, Unary, Write
 
 
@@ -40,6 +40,14 @@ class Top(Unary):
     makes_rows: ClassVar[bool] = True
     cost: ClassVar[float] = 4e-7
     selectivity: ClassVar[float] = 0.1
+
+    @property
+    def partition_keys(self) -> tuple[tuple[Expr, ...], ...] | None:
+        return tuple((key,) for key in self.partition)
+
+    def located(self, expr: Expr) -> tuple[Expr, ...] | None:
+        found = in_terms_of(expr, self.partition, self.partition)
+        return None if found is None else (found,)
 
     @property
     def detail(self) -> str:

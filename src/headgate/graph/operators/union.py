@@ -31,6 +31,10 @@ class Union(Operator):
     def below(self, column: int) -> Expr | None:
         return Column(self.schema[column].type, column)
 
+    def located(self, expr: Expr) -> tuple[Expr, ...] | None:
+        same = all(part.schema[i].type == self.schema[i].type for part in self.parts for i in expr.columns)
+        return (expr,) * len(self.parts) if same else None
+
     def obstacle(self, number: int | None) -> str | None:
         return "it stands above a UNION"
 

@@ -14,6 +14,7 @@ from headgate.operators.aggregate.output import AggregateOutput
 from headgate.operators.batch import FOREVER, NEVER, Arrival, Batch
 from headgate.operators.columns import NarrowInput, record
 from headgate.operators.contract import Snapshot
+from headgate.operators.division import StateKeys, StateRows, run_parts, run_tables
 from headgate.operators.evaluate import evaluate
 from headgate.operators.matching import Matcher
 from headgate.operators.registry import implements
@@ -47,26 +48,38 @@ class LiveChanges:
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
         self._output.arrived(batch.arrival)
+        keys, inputs, rows = self._read(batch)
+        if rows:
+            self._pending.append([*keys, *inputs, pa.nulls(rows)])
+        return []
+
+    def _read(self, batch: Batch) -> tuple[list[pa.Array], list[pa.Array], int]:
+        """The flat keys and the inputs of the calls of each row, and the number of rows."""
         exprs = self._exprs
         if batch.mask is not None:
             batch, exprs = self._input.materialized(batch), self._input.exprs
         rows = batch.rows.num_rows
         if not rows:
-            return []
+            return [], [], 0
         values = [evaluate(e, batch) for e in exprs]
         count = len(self._key_types)
         inputs = values[count:]
         if self._calls.needs_order:
             inputs.append(pa.array(np.arange(self._seen, self._seen + rows)))
         self._seen += rows
-        self._pending.append([*flatten(values[:count]), *inputs, pa.nulls(rows)])
-        return []
+        return flatten(values[:count]), inputs, rows
+
+    def _grouped(
+        self, keys: list[pa.Array], columns: list[pa.Array], rows: int
+    ) -> tuple[list[pa.Array], list[pa.Array]]:
+        """The keys and the states of the groups of pending rows."""
+        return self._calls.partial(keys, columns, rows)
 
     def advance(self, port: int, watermark: int) -> tuple[list[Batch], int]:
         if self._pending:
             columns = [pa.concat_arrays(parts) for parts in zip(*self._pending, strict=True)]
             self._pending = []
-            keys, states = self._calls.partial(columns[: self._keys], columns[self._keys : -1], len(columns[-1]))
+            keys, states = self._grouped(columns[: self._keys], columns[self._keys : -1], len(columns[-1]))
             batches = self._changed(keys, states)
         elif not self._started:
             batches = self._changed([], self._calls.empty())
@@ -131,6 +144,29 @@ class LiveChanges:
         waiting = snapshot.parts.get(f"pending-{self._seen}")
         if waiting is not None:
             self._pending = [[one_chunk(c) for c in waiting.columns]]
+
+    @property
+    def state_keys(self) -> dict[str, StateKeys]:
+        keys = StateKeys(tuple(range(self._keys)), tuple(self._key_types))
+        return {"groups": keys, "pending": keys}
+
+    def opened(self, snapshot: Snapshot) -> StateRows:
+        meta = snapshot.meta
+        waiting = snapshot.parts.get(f"pending-{meta['seen']}")
+        return StateRows(
+            {
+                "groups": run_tables("groups", snapshot.parts, meta, gone=True),
+                "pending": [] if waiting is None else [waiting],
+            },
+            highest={"seen": meta["seen"], "newest": meta["newest"], "started": meta["started"]},
+            lowest={"bound": meta["bound"]},
+        )
+
+    def closed(self, rows: StateRows) -> Snapshot:
+        parts, meta = run_parts("groups", rows.tables["groups"], rows.lowest["bound"])
+        if rows.tables["pending"]:
+            parts[f"pending-{rows.highest['seen']}"] = pa.concat_tables(rows.tables["pending"])
+        return Snapshot(parts, {**meta, **rows.highest})
 
     @property
     def state_rows(self) -> int:

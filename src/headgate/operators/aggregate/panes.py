@@ -56,6 +56,10 @@ class PaneStore:
         if self._pending_rows >= _PENDING:
             self.flush()
 
+    def add_states(self, columns: Sequence[pa.Array]) -> None:
+        """Takes partial states: the code of each, its flat keys, and the columns of the states."""
+        self._push(self.merged([pa.Table.from_arrays(list(columns), names=self._names)]))
+
     def flush(self) -> None:
         """Groups the buffered rows."""
         if not self._pending:

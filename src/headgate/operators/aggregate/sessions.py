@@ -17,6 +17,7 @@ from headgate.operators.aggregate.output import AggregateOutput
 from headgate.operators.batch import NEVER, Batch
 from headgate.operators.columns import NarrowInput
 from headgate.operators.contract import Snapshot
+from headgate.operators.division import StateKeys, StateRows, run_parts, run_tables
 from headgate.operators.evaluate import evaluate
 from headgate.operators.matching import Matcher
 from headgate.operators.registry import implements
@@ -203,6 +204,24 @@ class LiveSessions:
         self._seen = snapshot.meta["seen"]
         self._late = snapshot.meta["late"]
         self._output.newest = snapshot.meta["newest"]
+
+    @property
+    def state_keys(self) -> dict[str, StateKeys]:
+        return {"sessions": StateKeys(tuple(range(self._keys)), tuple(self._key_types))}
+
+    def opened(self, snapshot: Snapshot) -> StateRows:
+        meta = snapshot.meta
+        return StateRows(
+            {"sessions": run_tables("sessions", snapshot.parts, meta, gone=True)},
+            {"closed": meta["closed"]},
+            {"seen": meta["seen"], "newest": meta["newest"]},
+            {"bound": meta["bound"]},
+            {"late": meta["late"]},
+        )
+
+    def closed(self, rows: StateRows) -> Snapshot:
+        parts, meta = run_parts("sessions", rows.tables["sessions"], rows.lowest["bound"])
+        return Snapshot(parts, {**meta, **rows.progress, **rows.highest, **rows.counts})
 
     @property
     def state_rows(self) -> int:

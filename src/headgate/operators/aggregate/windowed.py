@@ -18,6 +18,7 @@ from headgate.operators.aggregate.panes import PaneStore
 from headgate.operators.batch import FOREVER, NEVER, Batch
 from headgate.operators.columns import NarrowInput
 from headgate.operators.contract import Snapshot
+from headgate.operators.division import StateKeys, StateRows
 from headgate.operators.evaluate import evaluate
 from headgate.operators.registry import implements
 from headgate.operators.settings import Settings
@@ -62,6 +63,15 @@ class LiveWindowed:
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
         self._output.arrived(batch.arrival)
+        codes, keys, inputs = self._read(batch)
+        if not len(codes):
+            return []
+        self._store.add(codes, keys, inputs)
+        self._due = None
+        return self._close(self._seen) if self._by_rows else []
+
+    def _read(self, batch: Batch) -> tuple[Ints, list[pa.Array], list[pa.Array]]:
+        """The rows that are in time: the code, the flat keys and the inputs of the calls of each."""
         exprs = self._exprs
         if batch.mask is not None:
             batch, exprs = self._input.materialized(batch), self._input.exprs
@@ -70,15 +80,13 @@ class LiveWindowed:
         else:
             batch, codes = self._in_time(batch, *microseconds(evaluate(exprs[0], batch)))
         if not batch.rows.num_rows:
-            return []
+            return codes, [], []
         values = [evaluate(e, batch) for e in exprs[len(self._on) :]]
         inputs = values[self._key_count :]
         if self._calls.needs_order:
             inputs.append(pa.array(np.arange(self._seen, self._seen + len(codes))))
         self._seen += len(codes)
-        self._store.add(codes, flatten(values[: self._key_count]), inputs)
-        self._due = None
-        return self._close(self._seen) if self._by_rows else []
+        return codes, flatten(values[: self._key_count]), inputs
 
     def _in_time(self, batch: Batch, times: Ints, valid: pa.Array | None) -> tuple[Batch, Ints]:
         """The rows that are in time for at least one of their windows, and their codes."""
@@ -211,6 +219,24 @@ class LiveWindowed:
         self._seen = snapshot.meta["seen"]
         self._late = snapshot.meta["late"]
         self._output.newest = snapshot.meta["newest"]
+
+    @property
+    def state_keys(self) -> dict[str, StateKeys]:
+        return {"panes": StateKeys(tuple(range(1, 1 + len(flat_types(self._key_types)))), tuple(self._key_types))}
+
+    def opened(self, snapshot: Snapshot) -> StateRows:
+        meta = snapshot.meta
+        return StateRows(
+            {"panes": [snapshot.parts[name].slice(start) for name, start in meta["starts"].items()]},
+            {"closed": meta["closed"]},
+            {"seen": meta["seen"], "newest": meta["newest"]},
+            counts={"late": meta["late"]},
+        )
+
+    def closed(self, rows: StateRows) -> Snapshot:
+        parts = {f"run-{number}": table for number, table in enumerate(rows.tables["panes"], 1) if table.num_rows}
+        meta = {"starts": dict.fromkeys(parts, 0), "next": len(rows.tables["panes"])}
+        return Snapshot(parts, {**meta, **rows.progress, **rows.highest, **rows.counts})
 
     @property
     def state_rows(self) -> int:

@@ -1,0 +1,158 @@
+"""Throughput of two replicas and of one where the network is the bottleneck; cost of the shuffle; balance."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headgate.bench.feed import rows, write
+from headgate.bench.processor_time import ProcessorTime
+from headgate.bench.queries_200 import selections
+from headgate.bench.workload import declarations, workload_21
+from headgate.engine import Engine
+from headgate.outcome import Outcome, at_least
+from headgate.spark.session import local_session
+
+ROUNDS = 3
+"""Runs of each side; the first is a warm-up, and the fastest of the others counts."""
+REPLICAS = (1, 2)
+GOAL = 1.6
+BATCHES = 8
+"""Micro-batches of a run."""
+FUNCTION = "CREATE FUNCTION slow_risk(t INT, h INT) RETURNS DOUBLE AS 'headgate.bench.scale:risk';"
+
+
+@dataclass(frozen=True)
+class Load:
+    """Queries, the streams that they read, the rows of each stream, and statements that declare what else is needed."""
+
+    queries: Mapping[str, str]
+    streams: tuple[str, ...]
+    rows: int
+    statements: str = ""
+
+
+def risk(temperature: pa.Array, humidity: pa.Array) -> pa.Array:
+    """A user's function that computes row by row, in Python."""
+    pairs = zip(temperature.to_pylist(), humidity.to_pylist(), strict=True)
+    return pa.array([max(0.0, (t - 20) / 20) * (1.0 - h / 100) ** 0.5 for t, h in pairs], pa.float64())
+
+
+def loads(share: float = 1.0) -> dict[str, Load]:
+    """What is measured; `share` of the rows."""
+
+    def some(count: int) -> int:
+        return max(BATCHES, int(count * share))
+
+    mixed = workload_21()
+    return {
+        "queries_200": Load(selections(200), ("s0",), some(1_000_000)),
+        "keyed_aggregate": Load(
+            {
+                "heavy": "SELECT window(ts, '1 second', '100 milliseconds') AS w, location, temperature, count(*) AS n,"
+                " avg(humidity) AS h, stddev(humidity) AS d, min(humidity) AS low, max(humidity) AS high"
+                " FROM s0 GROUP BY window(ts, '1 second', '100 milliseconds'), location, temperature"
+            },
+            ("s0",),
+            some(2_000_000),
+        ),
+        "mixed_21": Load(mixed.queries, tuple(mixed.streams), some(200_000)),
+        "function": Load(
+            {"risky": "SELECT ts, location, slow_risk(temperature, humidity) AS r FROM s0 WHERE humidity > 5"},
+            ("s0",),
+            some(1_500_000),
+            FUNCTION,
+        ),
+    }
+
+
+def run() -> Outcome:
+    """The same files with one and with two replicas, read to their end in micro-batches."""
+    return measure(loads(), ROUNDS)
+
+
+def measure(chosen: Mapping[str, Load], rounds: int) -> Outcome:
+    """Measures each load under every number of replicas."""
+    measured: dict[str, Any] = {}
+    spark = local_session("headgate-bench-scale")
+    try:
+        for name, load in chosen.items():
+            folder = _files(load)
+            try:
+                for replicas in REPLICAS:
+                    found = [_run(spark, load, folder, replicas) for _ in range(rounds)][1:]
+                    seconds, balance = min(found)
+                    measured[f"{name}_rows_per_s_{replicas}"] = load.rows * len(load.streams) / seconds
+                    if replicas > 1:
+                        measured[f"{name}_balance"] = balance
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            measured[f"{name}_speedup"] = measured[f"{name}_rows_per_s_2"] / measured[f"{name}_rows_per_s_1"]
+        measured |= _shuffle(spark, next(iter(chosen.values())).rows, rounds)
+    finally:
+        spark.stop()
+    return Outcome(
+        "scale",
+        "peer: the same engine with one replica",
+        "two replicas on two cores have at least 1.6 times the throughput of one, where the network is the bottleneck",
+        {f"{name}_speedup": GOAL for name in chosen},
+        measured,
+        at_least,
+        {
+            "rounds": rounds,
+            "batches": BATCHES,
+            "rows": {name: load.rows * len(load.streams) for name, load in chosen.items()},
+            "balance": "busy seconds of the busiest replica, as a multiple of the mean",
+            "shuffle": "a cheap aggregate: processor time a row with two replicas less that with one",
+        },
+    )
+
+
+def _shuffle(spark: Any, count: int, rounds: int) -> dict[str, float]:
+    """What a row costs more, in processor time of all processes, if Spark's shuffle takes it to one of two replicas."""
+    load = Load({"counts": "SELECT location, count(*) AS n FROM s0 GROUP BY location"}, ("s0",), count)
+    folder = _files(load)
+    spent: dict[int, float] = {}
+    try:
+        for replicas in REPLICAS:
+            _run(spark, load, folder, replicas)
+            used = ProcessorTime()
+            for _ in range(rounds - 1):
+                _run(spark, load, folder, replicas)
+            spent[replicas] = used.end() / (rounds - 1)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return {"shuffle_cpu_us_per_row": (spent[2] - spent[1]) / count * 1e6}
+
+
+def _files(load: Load) -> str:
+    folder = tempfile.mkdtemp(prefix="headgate-bench-")
+    random = np.random.default_rng(5)
+    for stream in load.streams:
+        os.makedirs(f"{folder}/{stream}")
+        for number in range(BATCHES * 2):
+            write(f"{folder}/{stream}", number, rows(load.rows // (BATCHES * 2), random, 1_700_000_000.0 + number))
+    return folder
+
+
+def _run(spark: Any, load: Load, folder: str, replicas: int) -> tuple[float, float]:
+    """Seconds from the start of an engine until all rows are processed, and the balance of the replicas."""
+    engine = Engine("cqc", spark=spark, budget=None, replicas=replicas)
+    began = time.perf_counter()
+    engine.execute(declarations(list(load.streams), folder, 1.0, "maxFilesPerTrigger '2'"))
+    if load.statements:
+        engine.execute(load.statements)
+    for name, select in load.queries.items():
+        engine.query(name, select)
+    engine.run_once()
+    seconds = time.perf_counter() - began
+    busy = [replica["seconds"] for replica in engine.metrics().get("replicas", ())]
+    return seconds, max(busy) * len(busy) / sum(busy) if busy and sum(busy) else 1.0

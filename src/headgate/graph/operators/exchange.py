@@ -1,0 +1,123 @@
+"""What stands at the two ends of an exchange between replicas: an operator in two halves, and the end of a fragment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Self
+
+from headgate.graph.expressions import Column, Expr, in_terms_of
+from headgate.graph.operators.aggregate import Aggregate
+from headgate.graph.operators.operator import ColumnScope, Operator, Unary, Write
+from headgate.graph.operators.top import Top
+
+FIRST_KEY = 1
+"""The position of the first key among the columns of partial states; before it stands the pane."""
+
+ROWS = "rows before the exchange"
+
+
+@dataclass(frozen=True, eq=False)
+class Send(Unary):
+    """The end of a fragment: its rows, and how far it has come, go to the replicas that read its stream."""
+
+    @property
+    def detail(self) -> str:
+        return ""
+
+    def describe(self, write: Write) -> str:
+        return "to the replicas that read it"
+
+
+@dataclass(frozen=True, eq=False)
+class Partial(Unary):
+    """The first half of an aggregate: the states of the groups of each batch. Late rows are dropped here.
+
+    Output: the pane, the keys, the columns of the states. `aggregate` says what is computed; its input is not read.
+    """
+
+    aggregate: Aggregate
+
+    makes_rows: ClassVar[bool] = True
+    cost: ClassVar[float] = Aggregate.cost
+    selectivity: ClassVar[float] = Aggregate.selectivity
+
+    @property
+    def passes(self) -> tuple[int, ...]:
+        return ()
+
+    @cached_property
+    def expressions(self) -> tuple[tuple[ColumnScope, Expr], ...]:
+        return self.aggregate.expressions
+
+    def with_expressions(self, change: Callable[[ColumnScope, Expr], Expr]) -> Self:
+        changed = self.aggregate.with_expressions(change)
+        return self if changed is self.aggregate else replace(self, aggregate=changed)
+
+    def located(self, expr: Expr) -> tuple[Expr, ...] | None:
+        found = in_terms_of(expr, state_keys(self.aggregate), self.aggregate.keys)
+        return None if found is None else (found,)
+
+    @property
+    def detail(self) -> str:
+        return self.aggregate.detail
+
+    def describe(self, write: Write) -> str:
+        return self.aggregate.describe(write)
+
+
+@dataclass(frozen=True, eq=False)
+class Merge(Unary):
+    """The second half of an aggregate: merges partial states, and emits what the aggregate emits."""
+
+    aggregate: Aggregate
+
+    stateful: ClassVar[bool] = True
+    compares_rows: ClassVar[bool] = True
+    makes_rows: ClassVar[bool] = True
+    cost: ClassVar[float] = Aggregate.cost
+
+    @property
+    def passes(self) -> tuple[int, ...]:
+        return ()
+
+    @property
+    def partition_keys(self) -> tuple[tuple[Expr, ...], ...] | None:
+        return tuple((key,) for key in state_keys(self.aggregate))
+
+    def located(self, expr: Expr) -> tuple[Expr, ...] | None:
+        first = self.aggregate.first_key
+        columns = [Column(key.type, place) for place, key in enumerate(self.aggregate.keys, first)]
+        found = in_terms_of(expr, columns, state_keys(self.aggregate))
+        return None if found is None else (found,)
+
+    def with_expressions(self, change: Callable[[ColumnScope, Expr], Expr]) -> Self:
+        """The expressions of the aggregate are over the rows that its first half read."""
+        changed = self.aggregate.with_expressions(lambda _, expr: change(ROWS, expr))
+        return self if changed is self.aggregate else replace(self, aggregate=changed)
+
+    @property
+    def detail(self) -> str:
+        return self.aggregate.detail
+
+    def describe(self, write: Write) -> str:
+        return self.aggregate.describe(write)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates(Top):
+    """The first half of a Top: the rows of a replica that may be among the first of all, as they are."""
+
+    @property
+    def partition_keys(self) -> tuple[tuple[Expr, ...], ...] | None:
+        """Rows may go anywhere: each replica keeps the first of its own."""
+        return None
+
+    def located(self, expr: Expr) -> tuple[Expr, ...] | None:
+        return Operator.located(self, expr)
+
+
+def state_keys(aggregate: Aggregate) -> tuple[Expr, ...]:
+    """The keys of an aggregate as columns of its partial states."""
+    return tuple(Column(key.type, place) for place, key in enumerate(aggregate.keys, FIRST_KEY))

@@ -1,0 +1,144 @@
+"""The answers of all replicas to one epoch as one: places side by side, figures added up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headgate.spark.combined_metrics import combined_metrics
+from headgate.spark.messages import EpochAnswer, ExpressionFailure, HostAddress, Place, WrittenFile
+
+
+@dataclass(frozen=True)
+class CombinedAnswer:
+    """The fields of `EpochAnswer` over all replicas, which `hosts` and `snapshots` name in their order.
+
+    - `inline`: the bytes of a query's parts in `results` or `newest`, if the answers have all of them
+    - `failures`: every query that has failed on some replica; `unknown`: those that some replica does not know of
+    """
+
+    epoch: int
+    hosts: tuple[HostAddress, ...]
+    restored: bool
+    snapshots: tuple[Place, ...]
+    files: tuple[str, ...]
+    results: tuple[tuple[str, Place], ...]
+    newest: tuple[tuple[str, Place], ...]
+    unwritten: tuple[tuple[str, Place], ...]
+    written: tuple[WrittenFile, ...]
+    rows: Mapping[str, int]
+    malformed: Mapping[str, int]
+    arrivals: Mapping[str, tuple[int, float, float]]
+    failures: tuple[Mapping[str, Any], ...]
+    failed: Mapping[str, str]
+    unknown: tuple[ExpressionFailure, ...]
+    waiting: int
+    selected: Mapping[str, tuple[int, int]]
+    event_times: Mapping[str, int]
+    seconds: Mapping[str, float]
+    metrics: Mapping[str, Any] | None
+    inline: Mapping[str, tuple[bytes, ...]]
+
+
+def combined(answers: Sequence[EpochAnswer]) -> CombinedAnswer:
+    """All answers to one epoch, in the order of the replicas."""
+    failures = _failures(answers)
+    first = answers[0]
+    return CombinedAnswer(
+        epoch=first.epoch,
+        hosts=tuple(answer.host for answer in answers),
+        restored=any(answer.restored for answer in answers),
+        snapshots=tuple(answer.snapshot for answer in answers),
+        files=tuple(dict.fromkeys(file for answer in answers for file in answer.files)),
+        results=tuple(each for answer in answers for each in answer.results),
+        newest=tuple(each for answer in answers for each in answer.newest),
+        unwritten=tuple(each for answer in answers for each in answer.unwritten),
+        written=tuple(each for answer in answers for each in answer.written),
+        rows=_total([answer.rows for answer in answers]),
+        malformed=_total([answer.malformed for answer in answers]),
+        arrivals=_arrivals(answers),
+        failures=tuple(failures.values()),
+        failed={name: text for answer in reversed(answers) for name, text in answer.failed.items()},
+        unknown=_unknown(answers, failures),
+        waiting=sum(answer.waiting for answer in answers),
+        selected=_selected(answers),
+        event_times=_newest([answer.event_times for answer in answers]),
+        # Replicas work beside each other: the slowest part is what the epoch waited for.
+        seconds={name: max(answer.seconds[name] for answer in answers) for name in first.seconds},
+        metrics=combined_metrics([answer.metrics for answer in answers if answer.metrics is not None]),
+        inline=_inline(answers),
+    )
+
+
+def _total(parts: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
+    if len(parts) == 1:
+        return parts[0]
+    found: dict[str, int] = {}
+    for part in parts:
+        for name, count in part.items():
+            found[name] = found.get(name, 0) + count
+    return found
+
+
+def _newest(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in parts:
+        for name, time in part.items():
+            found[name] = max(found.get(name, time), time)
+    return found
+
+
+def _arrivals(answers: Sequence[EpochAnswer]) -> dict[str, tuple[int, float, float]]:
+    found: dict[str, tuple[int, float, float]] = {}
+    for answer in answers:
+        for query, (count, total, first) in answer.arrivals.items():
+            known = found.get(query)
+            if known is None:
+                found[query] = (int(count), total, first)
+            else:
+                found[query] = (known[0] + int(count), known[1] + total, min(known[2], first))
+    return found
+
+
+def _selected(answers: Sequence[EpochAnswer]) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for answer in answers:
+        for stream, (rows, kept) in answer.selected.items():
+            before = found.get(stream, (0, 0))
+            found[stream] = (before[0] + rows, before[1] + kept)
+    return found
+
+
+def _failures(answers: Sequence[EpochAnswer]) -> dict[str, Mapping[str, Any]]:
+    """The failure of each query: the earliest of its failures on the replicas."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for answer in answers:
+        for failure in answer.failures:
+            known = found.get(failure["query"])
+            if known is None or failure["at"] < known["at"]:
+                found[failure["query"]] = failure
+    return found
+
+
+def _unknown(
+    answers: Sequence[EpochAnswer], failures: Mapping[str, Mapping[str, Any]]
+) -> tuple[ExpressionFailure, ...]:
+    if len(answers) == 1 or not failures:
+        return ()
+    everywhere = set.intersection(*({failure["query"] for failure in answer.failures} for answer in answers))
+    return tuple(
+        ExpressionFailure(name, failure["operator"], failure["detail"], failure["error"])
+        for name, failure in failures.items()
+        if name not in everywhere
+    )
+
+
+def _inline(answers: Sequence[EpochAnswer]) -> dict[str, tuple[bytes, ...]]:
+    found: dict[str, list[bytes]] = {}
+    missing: set[str] = set()
+    for answer in answers:
+        for name, data in answer.inline.items():
+            found.setdefault(name, []).append(data)
+        missing |= answer.rows.keys() - answer.inline.keys()
+    return {name: tuple(parts) for name, parts in found.items() if name not in missing}

@@ -1,0 +1,97 @@
+"""The metrics of all replicas as those of one network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+_RATES = {"cost": "rows_in", "selectivity": "rows_in"}
+"""Estimates of an operator, which are weighted by another of its figures; all other numbers are added up."""
+
+Figures = Mapping[str, Any]
+
+
+def combined_metrics(parts: Sequence[Figures]) -> dict[str, Any] | None:
+    """Figures of several networks (`runtime/metrics.py`), in the order of the replicas; None if there are none.
+
+    An operator that is split is one operator. Numbers are added up; of latencies, the mean is that of all rows, the
+    median is weighted by rows, and the 99th percentile is the worst of all replicas. "replicas" has a few figures of
+    each network.
+    """
+    if not parts:
+        return None
+    if len(parts) == 1:
+        return dict(parts[0])
+    return {
+        **parts[0],
+        "waiting": sum(part["waiting"] for part in parts),
+        "memory": _added([part["memory"] for part in parts]),
+        "scheduling": _added([part["scheduling"] for part in parts]),
+        "running": [{**each, "replica": number} for number, part in enumerate(parts) for each in part["running"]],
+        "watermarks": {stream: time for part in parts for stream, time in part["watermarks"].items()},
+        "queries": _by_name([part["queries"] for part in parts], _query),
+        "classes": _by_name([part["classes"] for part in parts], _class),
+        "units": _grouped([part["units"] for part in parts], lambda each: (tuple(each["operators"]), each["class"])),
+        "operators": _grouped([part["operators"] for part in parts], lambda each: each["key"]),
+        "replicas": [_replica(part) for part in parts],
+    }
+
+
+def _replica(part: Figures) -> dict[str, Any]:
+    return {
+        "waiting": part["waiting"],
+        "seconds": part["scheduling"]["seconds"],
+        "rows": sum(operator["rows_in"] for operator in part["operators"]),
+        "memory": part["memory"]["bytes"],
+        "queries": len(part["queries"]),
+    }
+
+
+def _by_name(parts: Sequence[Figures], combine: Callable[[Sequence[Figures]], dict[str, Any]]) -> dict[str, Any]:
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: combine([part[name] for part in parts if name in part]) for name in names}
+
+
+def _query(parts: Sequence[Figures]) -> dict[str, Any]:
+    failed = next((part for part in parts if part["error"]), parts[0])
+    latency = _latency([(part["rows"], part["latency"]) for part in parts])
+    return {**_added(parts), "latency": latency, "state": failed["state"], "error": failed["error"]}
+
+
+def _class(parts: Sequence[Figures]) -> dict[str, Any]:
+    latency = _latency([(part["rows"], part["latency"]) for part in parts])
+    return {**_added(parts), "latency": latency, "priority": parts[0]["priority"]}
+
+
+def _latency(parts: Sequence[tuple[int, Figures]]) -> dict[str, float]:
+    rows = sum(count for count, _ in parts) or 1
+    return {
+        **{name: sum(count * each[name] for count, each in parts) / rows for name in ("mean", "p50")},
+        **{name: max(each[name] for _, each in parts) for name in ("p99", "worst")},
+    }
+
+
+def _grouped(parts: Sequence[Sequence[Figures]], key: Callable[[Figures], object]) -> list[dict[str, Any]]:
+    groups: dict[object, list[Figures]] = {}
+    for part in parts:
+        for each in part:
+            groups.setdefault(key(each), []).append(each)
+    return [_added(group) for group in groups.values()]
+
+
+def _added(parts: Sequence[Figures]) -> dict[str, Any]:
+    """Numbers added up, estimates averaged by weight; all else as in the first part."""
+    found = dict(parts[0])
+    if len(parts) == 1:
+        return found
+    for name, value in parts[0].items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        if name == "slowest":
+            found[name] = max(part[name] for part in parts)
+        elif name in _RATES and _RATES[name] in parts[0]:
+            weights = [part[_RATES[name]] or 1e-9 for part in parts]
+            found[name] = sum(w * part[name] for w, part in zip(weights, parts, strict=True)) / sum(weights)
+        else:
+            found[name] = sum(part[name] or 0 for part in parts)
+    return found

@@ -1,0 +1,100 @@
+"""The part of a plan that one replica runs: its queries, and the names under which rows enter its network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headgate.runtime.dataflow import key_of
+from headgate.runtime.limits import Failure
+from headgate.spark.plan import Plan
+
+
+class LocalPlan:
+    """A plan as one replica sees it.
+
+    The sources of its `queries` have local names: a stream has one for each of its routes to this replica
+    (`placement.py`). Where there is one replica, everything is as in the plan.
+    """
+
+    def __init__(self, plan: Plan, replica: int) -> None:
+        self._declared = {query.name: query for query in plan.queries}
+        self.queries = self._declared
+        """The queries that run here, by name."""
+        self.shared = plan.placement is not None and plan.replicas > 1
+        """Whether there are other replicas."""
+        self._routes: dict[str, list[tuple[int, str]]] = {}
+        self._all: dict[str, int] = {}
+        placement = plan.placement
+        if placement is None or plan.replicas == 1:
+            return
+        local = ((query.name, placement.local(query, replica)) for query in plan.queries)
+        self.queries = {name: query for name, query in local if query is not None}
+        for stream in placement.streams:
+            routes = placement.routes_of(stream)
+            self._routes[stream] = [
+                (1 << bit, route.local(stream))
+                for bit, route in enumerate(routes)
+                if route.kind != "one" or route.replica == replica
+            ]
+            self._all[stream] = (1 << len(routes)) - 1
+
+    def separated(
+        self, stream: str, rows: pa.RecordBatch, mask: pa.Array | None
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows of a stream by local name. Bit i of a row's `mask` is set if route i of the stream brought it here;
+        without a mask all rows came by the stream's only route to this replica."""
+        if not self.shared:
+            yield stream, rows
+            return
+        routes = self._routes.get(stream, [])
+        for bit, name in routes:
+            if mask is None:
+                yield name, rows
+                continue
+            brought = pc.not_equal(pc.bit_wise_and(mask, pa.scalar(bit, mask.type)), pa.scalar(0, mask.type))
+            if brought.true_count == len(brought):
+                yield name, rows
+            elif brought.true_count:
+                yield name, rows.filter(brought)
+
+    def local_names(self, stream: str) -> tuple[str, ...]:
+        """The names under which rows of a stream enter the network."""
+        return tuple(name for _, name in self._routes.get(stream, ())) if self.shared else (stream,)
+
+    def by_stream(self, local: Mapping[str, int]) -> dict[str, int]:
+        """The highest figure of each stream, from figures by local name."""
+        if not self.shared:
+            return dict(local)
+        found: dict[str, int] = {}
+        for stream, routes in self._routes.items():
+            known = [local[name] for _, name in routes if name in local]
+            if known:
+                found[stream] = max(known)
+        return found
+
+    def selected(self, local: Mapping[str, tuple[int, int]], read: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """`Network.selected` by stream: a stream is read only by selections if this is so under all its local names
+        that are `read`."""
+        if not self.shared:
+            return dict(local)
+        found: dict[str, tuple[int, int]] = {}
+        present = set(read)
+        for stream, routes in self._routes.items():
+            names = [name for _, name in routes if name in present]
+            if names and all(name in local for name in names):
+                found[stream] = (max(local[name][0] for name in names), sum(local[name][1] for name in names))
+        return found
+
+    def declared(self, failure: Failure) -> Failure:
+        """A failure with the key of the plan as it was declared, which all replicas know."""
+        query = self._declared.get(failure.query)
+        return failure if query is None or not self.shared else replace(failure, plan=key_of(query.plan))
+
+    def failure(self, query: str, operator: str, detail: str, error: str, at: float) -> Failure:
+        """The failure of a query that failed elsewhere."""
+        known = self._declared.get(query)
+        return Failure(query, operator, detail, error, at, "" if known is None else key_of(known.plan))

@@ -1,0 +1,205 @@
+"""Decides where queries run: which are split by which keys, and which replica has which of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from headgate.graph.expressions import Expr
+from headgate.graph.operators import Operator, Source
+from headgate.graph.queries import Query
+from headgate.graph.types import BOOLEAN
+from headgate.spark.placement import SPREAD, Placement, Route, streams_of
+from headgate.spark.splitting import KeyPart, Splitting, splitting
+
+Keys = tuple[Expr, ...]
+
+_NOTHING = 1e-9
+"""What a query costs at least: those that only pass rows on are to be spread too."""
+_SETS = 32
+"""Keys that several queries have in common are looked for among this many different keys of a stream."""
+
+
+def place(queries: Sequence[Query], replicas: int, costs: Mapping[str, float] | None = None) -> Placement:
+    """The placement of queries on a number of replicas.
+
+    `costs`: measured seconds of work per second, by query; an operator that several queries share counts a part for
+    each. Queries without a measured cost count as the defaults of their operators say.
+
+    Each stream has a main key, the one that carries most cost: queries that can be split by it are. Others that can be
+    split are, by keys of their own, if they cost more than half of a replica's share; else they run whole. Queries
+    without state take the rows as the main key locates them; where a stream has none, its rows are spread evenly if
+    these queries cost as much.
+    """
+    if replicas == 1:
+        return Placement.single(tuple(queries))
+    known = {name: max(cost, _NOTHING) for name, cost in (estimated_costs(queries) | dict(costs or {})).items()}
+    total = sum(known[query.name] for query in queries)
+    heavy = total / (2 * replicas)
+    ways = {query.name: splitting(query.plan) for query in queries}
+    mains = _main_keys(ways, known)
+    routes: dict[str, dict[str, Route]] = {}
+    for name, way in ways.items():
+        if way is not None and way.groups:
+            found = _split(way, mains, known[name] > heavy)
+            if found is not None:
+                routes[name] = found
+    used = {stream for found in routes.values() for stream, route in found.items() if route.kind == "key"}
+    mains = {stream: keys for stream, keys in mains.items() if stream in used}
+    stateless = {name: way for name, way in ways.items() if way is not None and not way.groups and way.free}
+    light = {name for name in stateless if not mains.keys() & set(stateless[name].free)}
+    if sum(known[name] for name in light) <= heavy:
+        stateless = {name: way for name, way in stateless.items() if name not in light}
+    for name, way in stateless.items():
+        routes[name] = {stream: _free(stream, mains) for stream in way.free}
+    rest = [query for query in queries if query.name not in routes]
+    homes = _homes(rest, replicas, known)
+    for query in rest:
+        routes[query.name] = dict.fromkeys(streams_of(query.plan), Route.to(homes[query.name]))
+    return Placement(replicas, {query.name: routes[query.name] for query in queries})
+
+
+def estimated_costs(queries: Iterable[Query]) -> dict[str, float]:
+    """The cost of each query by the defaults of its operators, for one row of each stream; shared operators count a
+    part for each user."""
+    users: dict[Operator, int] = {}
+    plans = {query.name: list(query.plan.walk()) for query in queries}
+    for nodes in plans.values():
+        for node in nodes:
+            users[node] = users.get(node, 0) + 1
+    found: dict[str, float] = {}
+    for name, nodes in plans.items():
+        rows: dict[Operator, float] = {}
+        total = 0.0
+        for node in nodes:
+            taken = sum(rows[each] for each in node.inputs) if node.inputs else 1.0
+            rows[node] = taken * (node.selectivity if node.inputs else 1.0)
+            total += taken * node.cost / users[node] if node.inputs else 0.0
+        found[name] = total
+    return found
+
+
+# Keys -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The streams of a query that meet, the parts of their key, and the cost of the query."""
+
+    parts: tuple[KeyPart, ...]
+    cost: float
+
+    def on(self, stream: str) -> Keys:
+        """All parts of the key, over one stream."""
+        return tuple(part[stream] for part in self.parts)
+
+    def chosen(self, stream: str, keys: Keys) -> list[KeyPart] | None:
+        """The parts that are these keys on a stream; None if one is missing."""
+        found = [next((part for part in self.parts if part[stream] == key), None) for key in keys]
+        parts = [part for part in found if part is not None]
+        return parts if len(parts) == len(found) else None
+
+    def agreed(self, mains: Mapping[str, Keys]) -> list[KeyPart] | None:
+        """The parts that are the main keys of all streams that have one; None if the streams disagree."""
+        found: list[KeyPart] | None = None
+        for stream in self.parts[0]:
+            if stream in mains:
+                parts = self.chosen(stream, mains[stream])
+                if parts is None or (found is not None and parts != found):
+                    return None
+                found = parts
+        return list(self.parts) if found is None else found
+
+
+def _main_keys(ways: Mapping[str, Splitting | None], costs: Mapping[str, float]) -> dict[str, Keys]:
+    """The key of each stream that carries most cost. Streams that meet in joins have keys that agree: the streams with
+    the most cost choose first."""
+    groups = [
+        _Group(parts, costs[name]) for name, way in ways.items() if way is not None for parts in way.groups if parts
+    ]
+    weights: dict[str, float] = {}
+    for group in groups:
+        for stream in group.parts[0]:
+            weights[stream] = weights.get(stream, 0.0) + group.cost
+    mains: dict[str, Keys] = {}
+    for stream in sorted(weights, key=lambda each: (-weights[each], each)):
+        mine = [(group, group.agreed(mains)) for group in groups if stream in group.parts[0]]
+        able = [(group, parts) for group, parts in mine if parts is not None]
+        scores: dict[Keys, float] = {}
+        for keys in _candidates([tuple(part[stream] for part in parts) for _, parts in able]):
+            scores[keys] = sum(group.cost for group, parts in able if _serves(keys, group, parts, stream, mains))
+        if scores:
+            mains[stream] = max(scores, key=lambda keys: (scores[keys], len(keys), [key.text for key in keys]))
+    return mains
+
+
+def _serves(keys: Keys, group: _Group, parts: Sequence[KeyPart], stream: str, mains: Mapping[str, Keys]) -> bool:
+    """Whether a group can be split by these keys of a stream; main keys of its other streams leave it no choice."""
+    own = tuple(part[stream] for part in parts)
+    return own == keys if mains.keys() & group.parts[0].keys() else set(keys) <= set(own)
+
+
+def _candidates(found: Sequence[Keys]) -> list[Keys]:
+    """Keys that may serve several of the given: each, its parts, and what two have in common."""
+    different = list(dict.fromkeys(found))
+    wanted = dict.fromkeys(different)
+    wanted |= dict.fromkeys((key,) for keys in different for key in keys)
+    for first, second in combinations(different[:_SETS], 2):
+        wanted[tuple(key for key in first if key in second)] = None
+    return [keys for keys in wanted if any(key.type != BOOLEAN for key in keys)]
+
+
+def _split(way: Splitting, mains: Mapping[str, Keys], heavy: bool) -> dict[str, Route] | None:
+    """The routes of a query that is split: by the main keys of its streams, or by its own if it is heavy enough."""
+    routes: dict[str, Route] = {}
+    for parts in way.groups:
+        streams = list(parts[0])
+        agreed = _Group(parts, 0.0).agreed(mains) if all(stream in mains for stream in streams) else None
+        if agreed is None and not heavy:
+            return None
+        for stream in streams:
+            routes[stream] = Route.by(*(part[stream] for part in (agreed or parts)))
+    routes |= {stream: _free(stream, mains) for stream in way.free}
+    return routes
+
+
+def _free(stream: str, mains: Mapping[str, Keys]) -> Route:
+    """The route of rows that may go anywhere: with the main key they share operators, and go to no second replica."""
+    return Route.by(*mains[stream]) if stream in mains else SPREAD
+
+
+# Whole queries --------------------------------------------------------------------------------------------
+
+
+def _homes(queries: Sequence[Query], replicas: int, costs: Mapping[str, float]) -> dict[str, int]:
+    """The replica of each query that runs whole: queries that share operators beyond the source stay together, and the
+    most expensive groups are placed first, each on the replica with the least cost so far (LPT; Graham, 1969)."""
+    load = [0.0] * replicas
+    homes: dict[str, int] = {}
+    for group in sorted(_sharing(queries), key=lambda names: (-sum(costs[name] for name in names), names)):
+        home = min(range(replicas), key=lambda replica: (load[replica], replica))
+        load[home] += sum(costs[name] for name in group)
+        homes.update(dict.fromkeys(group, home))
+    return homes
+
+
+def _sharing(queries: Sequence[Query]) -> list[list[str]]:
+    """The queries in groups that share operators."""
+    leader: dict[str, str] = {query.name: query.name for query in queries}
+
+    def lead(name: str) -> str:
+        while leader[name] != name:
+            name = leader[name]
+        return name
+
+    first: dict[Operator, str] = {}
+    for query in queries:
+        for node in query.plan.walk():
+            if not isinstance(node, Source):
+                other = first.setdefault(node, query.name)
+                leader[lead(query.name)] = lead(other)
+    groups: dict[str, list[str]] = {}
+    for query in queries:
+        groups.setdefault(lead(query.name), []).append(query.name)
+    return [sorted(group) for group in groups.values()]

@@ -1,0 +1,208 @@
+"""Moves the state of operators to the replicas of another placement: rows of state go to the owners of their keys.
+
+All replicas must have come equally far: no rows wait, all results are taken, and all watermarks are sent. What a query
+without a place in both placements had is left out, and a query that is new starts fresh.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headgate.graph.expressions import Column, Expr, in_terms_of
+from headgate.graph.operators import Operator, Send
+from headgate.graph.queries import Query
+from headgate.operators.batch import Arrival, Batch
+from headgate.operators.contract import Snapshot
+from headgate.operators.division import Divisible, StateRows
+from headgate.operators.evaluate import evaluate
+from headgate.operators.live import live
+from headgate.operators.settings import Settings
+from headgate.runtime.dataflow import key_of
+from headgate.runtime.snapshot import VERSION, parts_of
+from headgate.runtime.state_parts import new_prefix, read_part, write_part
+from headgate.runtime.store import Store
+from headgate.scheduling import Performance
+from headgate.spark import exchange
+from headgate.spark.placement import Placement, Route, renamed, streams_of
+from headgate.spark.splitting import traced
+
+Ints = npt.NDArray[np.int64]
+Owners = Callable[[Sequence[pa.Array], int], Ints]
+"""The owner of each row of keys among a number of replicas: the same as where the rows of streams go."""
+States = Mapping[str, Snapshot]
+"""The states of a replica's operators, by their keys (`key_of`)."""
+
+
+def redistributed(
+    queries: Sequence[Query],
+    old: Placement,
+    new: Placement,
+    manifests: Sequence[Mapping[str, Any]],
+    sources: Sequence[Store],
+    targets: Sequence[Store],
+    owners: Owners,
+) -> list[dict[str, Any]]:
+    """The manifests of the new replicas, from those of the old ones (of drained networks).
+
+    `sources` and `targets` hold the parts of the old and of the new replicas. Raises ValueError if the old replicas
+    have not come equally far, or if rows wait in one.
+    """
+    for manifest in manifests:
+        if manifest["queues"] or manifest["outboxes"]:
+            raise ValueError("state can be moved only when no rows and no results wait; drain the queues first")
+    states = [
+        {
+            key: Snapshot({name: read_part(store, part) for name, part in state["parts"].items()}, state["meta"])
+            for key, state in manifest["operators"].items()
+        }
+        for manifest, store in zip(manifests, sources, strict=True)
+    ]
+    failures = {failure["query"]: failure for manifest in manifests for failure in manifest["failures"]}
+    found = []
+    for replica, moved in enumerate(moved_states(queries, old, new, states, owners)):
+        operators = {key: _written(targets[replica], key, state) for key, state in moved.items()}
+        names = _watermarks(queries, old, new, replica, [manifest["watermarks"] for manifest in manifests])
+        found.append(
+            {
+                "version": VERSION,
+                "parts": parts_of([], operators),
+                "batches": [],
+                "items": [],
+                "queues": {},
+                "outboxes": {},
+                "operators": operators,
+                "performance": asdict(Performance()),
+                "figures": json.dumps({"counters": {}, "outboxes": {}, "statistics": {}}),
+                "watermarks": names,
+                "marked": names,
+                "policy": {"text": ""},
+                "failures": list(failures.values()),
+            }
+        )
+    return found
+
+
+def moved_states(
+    queries: Sequence[Query], old: Placement, new: Placement, states: Sequence[States], owners: Owners
+) -> list[dict[str, Snapshot]]:
+    """The states of every new replica's operators, from those of the old replicas."""
+    found: list[dict[str, Snapshot]] = [{} for _ in range(new.replicas)]
+    internal = {query.name for query in queries if isinstance(query.plan, Send)}
+    for query in queries:
+        if query.name not in old.routes or query.name not in new.routes:
+            continue
+        before, after = (_local(query, placement) for placement in (old, new))
+        home = new.replica_of(query.name)
+        for node, source in before.items():
+            target = key_of(after[node])
+            homes = range(new.replicas) if home is None else (home,)
+            if all(target in found[replica] for replica in homes):
+                continue
+            own = [each[key_of(source)] for each in states if key_of(source) in each]
+            if old.replica_of(query.name) is not None:
+                own = own[:1]
+            if not own:
+                continue
+            if home is not None and len(own) == 1:
+                found[home][target] = own[0]
+            elif node.partition_keys is None and not node.stateful:
+                for replica in homes:
+                    found[replica][target] = own[0]
+            else:
+                hashes = exchange.owners if streams_of(node)[0] in internal else owners
+                shares = _shares(node, own, new.routes[query.name], new.replicas, home, hashes)
+                for replica in homes:
+                    found[replica][target] = shares[replica]
+    return found
+
+
+def _local(query: Query, placement: Placement) -> dict[Operator, Operator]:
+    """Every operator of a query's plan as replicas run it."""
+    names = {stream: route.local(stream) for stream, route in placement.routes[query.name].items()}
+    return {node: renamed(node, names) for node in query.plan.walk() if node.inputs}
+
+
+def _shares(
+    node: Operator,
+    own: Sequence[Snapshot],
+    routes: Mapping[str, Route],
+    replicas: int,
+    home: int | None,
+    owners: Owners,
+) -> dict[int, Snapshot]:
+    """The state of each new replica that has the operator."""
+    operator = live(node, Settings())
+    if not isinstance(operator, Divisible):
+        raise ValueError(f"the state of a {node.kind} cannot be divided")
+    state = StateRows.united([operator.opened(snapshot) for snapshot in own])
+    if home is not None:
+        return {home: operator.closed(state)}
+    # Rows that may be anywhere, as those of a top's candidates, stay together.
+    free = node.partition_keys is None
+    locate = _to_first if free else partial(_located, located_keys(node, routes), owners, replicas)
+    return {
+        replica: operator.closed(share)
+        for replica, share in enumerate(state.divided(operator.state_keys, locate, replicas))
+    }
+
+
+def located_keys(node: Operator, routes: Mapping[str, Route]) -> tuple[Expr, ...]:
+    """The keys of the route by which a stateful operator's rows come, as expressions over the operator's own keys."""
+    stream = streams_of(node)[0]
+    keys: list[Expr] = []
+    columns: list[Expr] = []
+    for number, exprs in enumerate(node.partition_keys or ()):
+        for each, expr in zip(node.inputs, exprs, strict=True):
+            part = traced(each, expr)
+            if part is not None and stream in part:
+                keys.append(part[stream])
+                columns.append(Column(expr.type, number))
+    found = [in_terms_of(key, keys, columns) for key in routes[stream].keys]
+    known = tuple(expr for expr in found if expr is not None)
+    if len(known) < len(found) or not known:
+        raise ValueError(f"the state of {node.kind} {node.detail} is not divided by {routes[stream]}")
+    return known
+
+
+def _located(exprs: Sequence[Expr], owners: Owners, replicas: int, keys: Sequence[pa.Array]) -> Ints:
+    rows = pa.RecordBatch.from_arrays(list(keys), names=[str(number) for number in range(len(keys))])
+    batch = Batch(rows, Arrival.at(0.0, rows.num_rows))
+    return owners([evaluate(expr, batch) for expr in exprs], replicas)
+
+
+def _to_first(keys: Sequence[pa.Array]) -> Ints:
+    return np.zeros(len(keys[0]), np.int64)
+
+
+def _written(store: Store, stage: str, state: Snapshot) -> dict[str, Any]:
+    prefix = new_prefix(stage)
+    parts = {name: write_part(store, f"{prefix}-{name}", table) for name, table in state.parts.items()}
+    return {"parts": parts, "meta": dict(state.meta)}
+
+
+def _watermarks(
+    queries: Sequence[Query], old: Placement, new: Placement, replica: int, known: Sequence[Mapping[str, int]]
+) -> dict[str, int]:
+    """The watermarks of streams under the local names of a new replica."""
+    reached: dict[str, int] = {}
+    for stream in old.streams:
+        marks = [
+            each[name] for route in old.routes_of(stream) for each in known if (name := route.local(stream)) in each
+        ]
+        if marks:
+            reached[stream] = max(marks)
+    return {
+        route.local(stream): reached[stream]
+        for query in queries
+        if query.name in new.routes and new.runs_on(query.name, replica)
+        for stream, route in new.routes[query.name].items()
+        if stream in reached
+    }

@@ -1,0 +1,231 @@
+"""Replicas in one process: networks fed by a router that follows the routes of a placement, as Spark's shuffle does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headgate.expressions.hashing import hashed
+from headgate.expressions.keys import flatten
+from headgate.graph.operators import Send, Source
+from headgate.graph.queries import Query
+from headgate.graph.shared import SharedGraph
+from headgate.operators.batch import Arrival, Batch
+from headgate.operators.evaluate import evaluate
+from headgate.operators.settings import Settings
+from headgate.operators.windows import highest
+from headgate.runtime import Network, result_table
+from headgate.runtime.limits import Failure
+from headgate.runtime.outbox import ResultBatch
+from headgate.spark.exchange import divided
+from headgate.spark.placement import Placement, Route, streams_of
+from headgate.spark.placing import place
+from headgate.spark.redistribution import redistributed
+
+Owners = npt.NDArray[np.int64]
+
+
+def owners(keys: Sequence[pa.Array], replicas: int) -> Owners:
+    """The replica of each key. Spark's hash is another one; which, does not matter, as long as equal keys agree."""
+    flat = flatten(keys)
+    return (hashed(flat, len(flat[0])) % np.uint64(replicas)).astype(np.int64)
+
+
+class MemoryStore:
+    """Parts in memory (the `Store` of a network)."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[pa.RecordBatch]] = {}
+
+    def write(self, key: str, batches: Sequence[pa.RecordBatch]) -> None:
+        self._parts[key] = list(batches)
+
+    def read(self, key: str, index: int) -> pa.RecordBatch:
+        return self._parts[key][index]
+
+    def discard(self, key: str) -> None:
+        self._parts.pop(key, None)
+
+
+class Replicas:
+    """The networks of a placement. Rows come in epochs; watermarks are those of the streams, as the driver has them."""
+
+    def __init__(
+        self, queries: Sequence[Query], placement: Placement, settings: Settings | None = None, **options: Any
+    ) -> None:
+        self.queries = {query.name: query for query in queries}
+        self.placement = placement
+        self._settings = settings or Settings()
+        self._options = options
+        self.results: dict[str, list[ResultBatch]] = {name: [] for name in self.queries}
+        self.newest: dict[str, int] = {}
+        self.rows_in = [0] * placement.replicas
+        self._turn = 0
+        self._stores = [MemoryStore() for _ in range(placement.replicas)]
+        self._fragments = [query.name for query in queries if isinstance(query.plan, Send)]
+        self.exchanged: dict[str, list[pa.RecordBatch]] = {}
+        self._sources = {
+            node.stream: node for query in queries for node in query.plan.walk() if isinstance(node, Source)
+        }
+        self.networks = [self._network(replica) for replica in range(placement.replicas)]
+
+    def _network(self, replica: int) -> Network:
+        graph = SharedGraph()
+        for query in self.queries.values():
+            local = self.placement.local(query, replica)
+            if local is not None:
+                graph.add(local)
+        network = Network(graph, "fifo", self._settings, store=self._stores[replica], **self._options)
+        network.given_watermarks = self.placement.replicas > 1
+        return network
+
+    def epoch(self, rows: Iterable[tuple[str, pa.RecordBatch]], run: bool = True) -> None:
+        """Takes rows: each network first advances to the watermarks of the epochs before, then takes its share."""
+        rows = [(stream, batch) for stream, batch in rows if self.placement.routes_of(stream)]
+        for network in self.networks:
+            for stream, local in self._locals(network):
+                if stream in self.newest:
+                    network.advance_to(local, self.newest[stream])
+        self._receive()
+        for stream, batch in rows:
+            for replica, local, part in self.routed(stream, batch):
+                self.rows_in[replica] += part.num_rows
+                self.networks[replica].push(local, part, advance=False)
+        for network in self.networks:
+            streams = {stream for stream, _ in rows}
+            for stream, local in self._locals(network):
+                if stream in streams:
+                    network.advance(local)
+        for stream, batch in rows:
+            time = self._sources[stream].time
+            newest = None if time is None else highest(batch.column(time))
+            if newest is not None:
+                self.newest[stream] = max(self.newest.get(stream, newest), newest)
+        if run:
+            self.run()
+
+    def run(self) -> None:
+        for network in self.networks:
+            assert network.run().done
+        self._take()
+
+    def _take(self) -> None:
+        for network in self.networks:
+            for name in network.outboxes:
+                taken = network.take(name)
+                if name in self._fragments:
+                    self.exchanged.setdefault(name, []).extend(result.rows for result in taken)
+                else:
+                    self.results[name] += taken
+
+    def _receive(self) -> None:
+        """Takes what fragments have sent, and behind it the lowest of the senders' watermarks."""
+        sent, self.exchanged = self.exchanged, {}
+        reached = [network.reached for network in self.networks]
+        for fragment in self._fragments:
+            watermark = min(each[fragment] for each in reached if fragment in each)
+            for batch in sent.get(fragment, []):
+                for replica, local, part in self.routed(fragment, batch):
+                    self.networks[replica].push(local, part, advance=False)
+            for network in self.networks:
+                for stream, local in self._locals(network):
+                    if stream == fragment:
+                        network.reach(local, watermark)
+
+    def rescale(self, placement: Placement) -> None:
+        """Moves to another placement: drains everything, divides the state, goes on with new networks."""
+        self.drain()
+        manifests = [json.loads(json.dumps(network.snapshot())) for network in self.networks]
+        sources = self._stores
+        targets = [MemoryStore() for _ in range(placement.replicas)]
+        queries = list(self.queries.values())
+        moved = redistributed(queries, self.placement, placement, manifests, sources, targets, owners)
+        self.close()
+        self.placement, self._stores = placement, targets
+        self.rows_in = [0] * placement.replicas
+        self.networks = [self._network(replica) for replica in range(placement.replicas)]
+        for network, manifest in zip(self.networks, moved, strict=True):
+            network.restore(json.loads(json.dumps(manifest)))
+
+    def finish(self) -> None:
+        """Ends all streams."""
+        for network in self.networks:
+            network.finish(local for stream, local in self._locals(network) if stream not in self._fragments)
+        self.run()
+        self.drain()
+
+    def drain(self) -> None:
+        """Epochs without rows until nothing is between fragments, and all have the last watermarks."""
+        for _ in range(1 + len(self._fragments)):
+            self.epoch([])
+        assert not any(self.exchanged.values())
+
+    def close(self) -> None:
+        for network in self.networks:
+            network.close()
+
+    def _locals(self, network: Network) -> list[tuple[str, str]]:
+        """The streams that a network reads, with their local names."""
+        return [
+            (stream, route.local(stream))
+            for stream in self.placement.streams
+            for route in self.placement.routes_of(stream)
+            if route.local(stream) in network.streams
+        ]
+
+    def routed(self, stream: str, batch: pa.RecordBatch) -> list[tuple[int, str, pa.RecordBatch]]:
+        """The parts of a batch: replica, local name, rows."""
+        found = []
+        for route in self.placement.routes_of(stream):
+            places = self._owners(route, batch)
+            for replica in range(self.placement.replicas):
+                part = batch.filter(pa.array(places == replica))
+                local = route.local(stream)
+                if part.num_rows and local in self.networks[replica].streams:
+                    found.append((replica, local, part))
+        return found
+
+    def _owners(self, route: Route, batch: pa.RecordBatch) -> Owners:
+        count = batch.num_rows
+        if route.kind == "one":
+            return np.full(count, route.replica)
+        if route.kind == "spread":
+            self._turn += count
+            return np.arange(self._turn - count, self._turn) % self.placement.replicas
+        taken = Batch(batch, Arrival.at(0.0, count))
+        return owners([evaluate(key, taken) for key in route.keys], self.placement.replicas)
+
+    def table(self, query: str) -> pa.Table:
+        """All results of a query so far."""
+        return result_table(self.queries[query], self.results[query])
+
+    @property
+    def failures(self) -> Mapping[str, Failure]:
+        """The queries that failed on a replica."""
+        return {name: failure for network in self.networks for name, failure in network.failures.items()}
+
+
+def any_placement(queries: Sequence[Query], chance: Random) -> Placement:
+    """A placement on one to four replicas: the usual one, or each query split by its own key or whole somewhere."""
+    replicas = chance.choice([1, 2, 3, 4])
+    usual = place(queries, replicas)
+    if chance.random() < 0.4:
+        return usual
+    routes: dict[str, Mapping[str, Route]] = {}
+    for query in queries:
+        whole = dict.fromkeys(streams_of(query.plan), Route.to(chance.randrange(replicas)))
+        alone = place([query], replicas).routes[query.name]
+        routes[query.name] = chance.choice([whole, alone, usual.routes[query.name]])
+    return Placement(replicas, routes)
+
+
+def in_fragments(queries: Sequence[Query]) -> list[Query]:
+    """The queries divided at exchanges, and their fragments."""
+    divisions = [divided(query) for query in queries]
+    return [part for each in divisions for part in (*each.fragments, each.query)]

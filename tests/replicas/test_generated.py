@@ -1,0 +1,88 @@
+"""Generated queries over generated rows: several replicas give what one runner gives."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.graph.queries import Query
+from headgate.spark.placement import Placement
+from headgate.spark.placing import place
+from headgate.sql.errors import SqlError
+from tests.oracle import headgate_side
+from tests.oracle.answers import Answer, differences
+from tests.oracle.cases import Case
+from tests.oracle.generate import cases
+from tests.replicas.harness import Replicas, any_placement, in_fragments
+
+
+def compiled(generated: list[Case]) -> list[tuple[Case, Query]]:
+    """The queries that need nothing of Catalyst."""
+    found = []
+    for case in generated:
+        try:
+            found.append((case, headgate_side.compiled(case, None, case.name)))
+        except SqlError:
+            continue
+    return found
+
+
+def check(running: Replicas, wanted: dict[str, Answer], queries: list[tuple[Case, Query]]) -> None:
+    """The same names, types and rows."""
+    assert not running.failures
+    for case, query in queries:
+        got = Answer.of(running.table(query.name))
+        assert got.header == wanted[query.name].header
+        wrong = differences(got.rows, wanted[query.name].rows)
+        assert not wrong, f"{running.placement.routes[query.name]}\n{case.setup}\n{case.query}\n{wrong}"
+
+
+@given(generated=cases())
+def test_several_replicas_give_what_one_gives(generated: list[Case]) -> None:
+    found = compiled(generated)
+    queries = [query for _, query in found]
+    wanted = headgate_side.answers(generated[0], queries, headgate_side.given(generated[0]))
+    placements = [place(queries, replicas) for replicas in (1, 2, 4)]
+    placements.append(Placement(3, {query.name: place([query], 3).routes[query.name] for query in queries}))
+    for placement in placements:
+        running = Replicas(queries, placement)
+        for stream, batch in headgate_side.given(generated[0]):
+            running.epoch([(stream, batch)])
+        running.finish()
+        check(running, wanted, found)
+        running.close()
+
+
+@given(generated=cases(), seed=st.integers(0, 1000))
+def test_rescaled_in_the_middle(generated: list[Case], seed: int) -> None:
+    found = compiled(generated)
+    queries = [query for _, query in found]
+    chance = Random(seed)
+    wanted = headgate_side.answers(generated[0], queries, headgate_side.given(generated[0]))
+    running = Replicas(queries, place(queries, 1))
+    numbers = [2, 4, 1, 3]
+    for stream, batch in headgate_side.given(generated[0]):
+        running.epoch([(stream, batch)])
+        placement = place(queries, numbers.pop(0)) if numbers else any_placement(queries, chance)
+        running.rescale(placement)
+    running.finish()
+    check(running, wanted, found)
+    running.close()
+
+
+@given(generated=cases(), seed=st.integers(0, 1000))
+def test_divided_at_exchanges(generated: list[Case], seed: int) -> None:
+    found = compiled(generated)
+    chance = Random(seed)
+    wanted = headgate_side.answers(generated[0], [query for _, query in found], headgate_side.given(generated[0]))
+    queries = in_fragments([query for _, query in found])
+    running = Replicas(queries, place(queries, chance.choice([2, 3])))
+    for stream, batch in headgate_side.given(generated[0]):
+        running.epoch([(stream, batch)])
+        if chance.random() < 0.3:
+            running.rescale(place(queries, chance.choice([1, 2, 3, 4])))
+    running.finish()
+    check(running, wanted, found)
+    running.close()

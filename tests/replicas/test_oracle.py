@@ -1,0 +1,108 @@
+"""The oracle's cases on several replicas: the rows of Spark SQL, whatever the number of replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from random import Random
+from typing import Any
+
+import pytest
+
+from headgate.spark.analysis import Analyzer
+from headgate.spark.placement import Placement
+from headgate.spark.placing import place
+from tests.oracle.answers import FLOATS, Answer, differences
+from tests.oracle.spark_side import SparkSide
+from tests.replicas.harness import Replicas, any_placement, in_fragments
+from tests.runtime.oracle_groups import Expected, Group, groups
+
+pytestmark = pytest.mark.spark
+
+GROUPS = groups()
+GroupOf = Callable[[str], Group]
+
+
+@pytest.fixture(scope="module")
+def group_of(spark: Any) -> GroupOf:
+    """Compiled, and computed by Catalyst, once for the whole module."""
+    side = SparkSide(spark)
+    type_of = Analyzer(lambda: side.session).type_of
+    return cache(lambda name: Group(GROUPS[name], type_of, side))
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+@pytest.mark.parametrize("name", list(GROUPS))
+def test_the_expected_rows(name: str, replicas: int, group_of: GroupOf) -> None:
+    group = group_of(name)
+    queries = [each.query for each in group.expected]
+    running = Replicas(queries, place(queries, replicas), group.settings)
+    for stream, batch in group.pushes:
+        running.epoch([(stream, batch)])
+    check(running, group)
+
+
+@pytest.mark.parametrize("name", list(GROUPS))
+def test_each_query_split_by_its_own_key(name: str, group_of: GroupOf) -> None:
+    """Placed alone, a query is split wherever it can be: the main keys are its own."""
+    group = group_of(name)
+    queries = [each.query for each in group.expected]
+    alone = {query.name: place([query], 3).routes[query.name] for query in queries}
+    running = Replicas(queries, Placement(3, alone), group.settings)
+    for stream, batch in group.pushes:
+        running.epoch([(stream, batch)])
+    check(running, group)
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+@pytest.mark.parametrize("name", list(GROUPS))
+def test_divided_at_exchanges(name: str, replicas: int, group_of: GroupOf) -> None:
+    """Aggregates without keys, tops of windows and changes of keys; rescaled now and then."""
+    group = group_of(name)
+    queries = in_fragments([each.query for each in group.expected])
+    chance = Random(name)
+    running = Replicas(queries, place(queries, replicas), group.settings)
+    for stream, batch in group.pushes:
+        running.epoch([(stream, batch)])
+        if chance.random() < 0.3:
+            running.rescale(place(queries, chance.choice([1, 2, 3, 4])))
+    check(running, group)
+
+
+@pytest.mark.parametrize("name", list(GROUPS))
+def test_rescaled_in_the_middle(name: str, group_of: GroupOf) -> None:
+    """Another number of replicas, or other routes for the same number, after every batch."""
+    group = group_of(name)
+    queries = [each.query for each in group.expected]
+    chance = Random(name)
+    running = Replicas(queries, place(queries, 1), group.settings)
+    for stream, batch in group.pushes:
+        running.epoch([(stream, batch)])
+        running.rescale(any_placement(queries, chance))
+    check(running, group)
+
+
+def check(running: Replicas, group: Group) -> None:
+    """Ends the streams and compares every query."""
+    running.finish()
+    wrong = [found for each in group.expected if (found := differing(each, running))]
+    running.close()
+    assert not wrong, "\n".join(wrong)
+
+
+def differing(each: Expected, running: Replicas) -> str:
+    """The differences between the results of all replicas and the expected ones."""
+    case, name = each.case, each.query.name
+    failure = running.failures.get(name)
+    where = f"{case.file}:{case.line} {running.placement.routes[name]}"
+    if case.fails is not None:
+        failed = failure is not None and case.fails.split(".")[0] in str(failure)
+        return "" if failed else f"{where}: should fail with {case.fails}, but {failure}"
+    if failure is not None:
+        return f"{where}: {failure}"
+    found = Answer.of(running.table(name))
+    header, rows = each.answer
+    if found.header != header:
+        return f"{where}: {found.header} instead of {header}"
+    wrong = differences(found.rows, rows, float(case.options.get("within", FLOATS)))
+    return f"{where}\n{wrong}" if wrong else ""

@@ -1,0 +1,149 @@
+"""By which keys queries are split, and where the others run."""
+
+from __future__ import annotations
+
+import pytest
+
+from headgate.cli.wording import expression
+from headgate.graph.as_json import read, written
+from headgate.graph.expressions import Column
+from headgate.graph.queries import Query
+from headgate.graph.types import INT
+from headgate.spark.placement import SPREAD, Placement, Route
+from headgate.spark.placing import place
+from headgate.sql import Catalog
+
+STREAMS = """
+CREATE STREAM s (ts TIMESTAMP, k STRING, n INT, x DOUBLE, b BOOLEAN, WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS)
+  USING json OPTIONS (path 'in');
+CREATE STREAM u (ut TIMESTAMP, uk STRING, m BIGINT, y DOUBLE, WATERMARK FOR ut AS ut - INTERVAL 5 SECONDS)
+  USING json OPTIONS (path 'in');
+"""
+NAMES = {"s": ["ts", "k", "n", "x", "b"], "u": ["ut", "uk", "m", "y"]}
+
+
+def queries(*texts: str) -> list[Query]:
+    catalog = Catalog()
+    catalog.execute(STREAMS)
+    return [catalog.query(f"q{number}", text) for number, text in enumerate(texts)]
+
+
+def route(placement: Placement, query: str) -> str:
+    """The routes of a query in words."""
+    return "; ".join(
+        f"{stream} by {', '.join(expression(key, NAMES[stream]) for key in found.keys)}"
+        if found.kind == "key"
+        else f"{stream} {found.kind}"
+        for stream, found in sorted(placement.routes[query].items())
+    )
+
+
+W = "window(ts, '10 seconds')"
+JOIN = "ut BETWEEN ts AND ts + INTERVAL 5 SECONDS"
+SPLIT = {
+    "SELECT n FROM s WHERE n > 3": "s spread",
+    f"SELECT k, count(*) AS c FROM s GROUP BY {W}, k": "s by k",
+    "SELECT k, count(*) AS c FROM s GROUP BY k": "s by k",
+    f"SELECT k, n, count(*) AS c FROM s GROUP BY {W}, k, n": "s by k, n",
+    f"SELECT upper(k) AS k, first(n) AS c FROM s GROUP BY {W}, upper(k)": "s by upper(k)",
+    "SELECT k, count(*) AS c FROM s GROUP BY session_window(ts, '5 seconds'), k": "s by k",
+    f"SELECT z, count(*) AS c FROM (SELECT ts, k AS z FROM s WHERE n > 1) GROUP BY {W}, z": "s by k",
+    f"SELECT x, count(*) AS c FROM s GROUP BY {W}, x": "s by x",
+    "SELECT DISTINCT ts, k FROM s": "s by ts, k",
+    f"SELECT s.n FROM s JOIN u ON k = uk AND {JOIN}": "s by k; u by uk",
+    f"SELECT s.n FROM s LEFT JOIN u ON n = m AND {JOIN}": "s by n::BIGINT; u by m",
+    # A row without a partner has no key of the right side.
+    f"SELECT uk, count(*) AS c FROM s LEFT JOIN u ON k = uk AND {JOIN} GROUP BY uk, {W}": "s one; u one",
+    f"SELECT k, count(*) AS c FROM s LEFT JOIN u ON k = uk AND {JOIN} GROUP BY k, {W}": "s by k; u by uk",
+    f"SELECT n, count(*) AS c FROM s JOIN u ON k = uk AND {JOIN} GROUP BY n, {W}": "s one; u one",
+    # One stream, two different keys.
+    "SELECT a.n FROM s a JOIN s b ON a.k = upper(b.k) AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 SECONDS": "s one",
+    "SELECT a.n FROM s a JOIN s b ON a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 SECONDS": "s by k",
+    f"SELECT k, max(c) AS c FROM (SELECT {W} AS w, k, n, count(*) AS c FROM s GROUP BY {W}, k, n) "
+    "GROUP BY w, k": "s by k",
+    f"SELECT w, k, n FROM (SELECT {W} AS w, k, n, row_number() OVER (PARTITION BY {W}, k ORDER BY n) AS r FROM s) "
+    "WHERE r <= 2": "s by k",
+    "SELECT k, ts FROM s UNION ALL SELECT uk, ut FROM u": "s spread; u spread",
+    "SELECT k, count(*) AS c FROM (SELECT k, ts FROM s UNION ALL SELECT uk, ut FROM u) "
+    f"GROUP BY k, {W}": "s by k; u by uk",
+    f"SELECT k, count(*) AS c FROM s GROUP BY {W}, k UNION ALL SELECT uk, m FROM u": "s by k; u spread",
+    # All rows must come together, or all rows of a moment would, or the key could raise on rows that are dropped.
+    f"SELECT count(*) AS c FROM s GROUP BY {W}": "s one",
+    "SELECT count(*) AS c FROM s": "s one",
+    "SELECT k, count(*) AS c FROM s GROUP BY rows_window(4), k": "s one",
+    f"SELECT b, count(*) AS c FROM s GROUP BY {W}, b": "s one",
+    "SELECT date_trunc('hour', ts) AS h, count(*) AS c FROM s GROUP BY date_trunc('hour', ts)": "s one",
+    f"SELECT 10 / n AS d, count(*) AS c FROM s WHERE n <> 0 GROUP BY {W}, 10 / n": "s one",
+}
+
+
+@pytest.mark.parametrize("text", SPLIT, ids=range(len(SPLIT)))
+def test_how_a_query_is_split(text: str) -> None:
+    [query] = queries(text)
+    assert route(place([query], 4), "q0") == SPLIT[text]
+
+
+def by_window(keys: str) -> str:
+    return f"SELECT {keys}, count(*) AS c FROM s GROUP BY {W}, {keys}"
+
+
+def test_queries_of_a_stream_share_the_main_key() -> None:
+    found = place(queries(by_window("k, n"), by_window("k"), by_window("k, x"), "SELECT k FROM s WHERE n > 1"), 3)
+    assert {route(found, f"q{n}") for n in range(4)} == {"s by k"}
+    assert len(found.routes_of("s")) == 1
+
+
+def test_a_heavy_query_has_its_own_key_and_a_light_one_runs_whole() -> None:
+    given = queries(by_window("k"), by_window("n"), by_window("x"))
+    found = place(given, 2, {"q0": 1.0, "q1": 0.9, "q2": 0.1})
+    assert [route(found, f"q{n}") for n in range(3)] == ["s by k", "s by n", "s one"]
+
+
+def test_whole_queries_are_balanced_and_those_that_share_stay_together() -> None:
+    common = "SELECT count(*) AS c, max(n) AS m FROM s WHERE n > 5 GROUP BY"
+    given = queries(
+        *(f"SELECT count(*) AS c FROM s WHERE n = {n} GROUP BY {W}" for n in range(4)),
+        f"{common} {W}",
+        f"SELECT c FROM ({common} {W}) WHERE m > 10",
+    )
+    found = place(given, 2, {**{f"q{n}": 1.0 for n in range(4)}, "q4": 1.0, "q5": 1.0})
+    homes = [found.replica_of(f"q{n}") for n in range(6)]
+    assert homes[4] == homes[5]
+    assert sorted(homes.count(replica) for replica in (0, 1)) == [3, 3]
+
+
+def test_a_light_selection_beside_whole_queries_runs_whole() -> None:
+    given = queries(f"SELECT count(*) AS c FROM s GROUP BY {W}", "SELECT n FROM s WHERE n > 3")
+    assert route(place(given, 2, {"q0": 1.0, "q1": 0.01}), "q1") == "s one"
+    assert route(place(given, 2, {"q0": 1.0, "q1": 1.0}), "q1") == "s spread"
+
+
+def test_one_replica_changes_nothing() -> None:
+    given = queries(by_window("k"), "SELECT n FROM s")
+    found = place(given, 1)
+    assert all(found.local(query, 0) is query for query in given)
+
+
+def test_local_queries_share_operators() -> None:
+    given = queries(by_window("k"), f"SELECT k, c FROM (SELECT k, count(*) AS c FROM s GROUP BY {W}, k) WHERE c > 1")
+    found = place(given, 2)
+    first, second = (found.local(query, 1) for query in given)
+    assert first is not None
+    assert second is not None
+    names = {node.stream for node in first.plan.walk() if not node.inputs and hasattr(node, "stream")}
+    assert names == {found.routes["q0"]["s"].local("s")}
+    assert sum(node in set(first.plan.walk()) for node in second.plan.walk()) >= 2
+
+
+def test_json() -> None:
+    placement = place(
+        queries(by_window("k"), "SELECT n FROM s", f"SELECT count(*) AS c FROM u GROUP BY {W.replace('ts', 'ut')}"), 3
+    )
+    assert Placement.of(read(written(placement.given))) == placement
+
+
+def test_routes_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ValueError, match="one replica and to others"):
+        Placement(2, {"q": {"s": Route.to(0), "u": SPREAD}})
+    with pytest.raises(ValueError, match="one replica and to others"):
+        Placement(2, {"q": {"s": Route.to(0), "u": Route.by(Column(INT, 0))}})

@@ -1,0 +1,128 @@
+"""Rescaling on Spark: while running and between runs, with state that must move; every row counts exactly once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import headgate as hg
+from tests.arriving import arrive_parquet
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = """
+CREATE STREAM a (ts TIMESTAMP, k STRING, v INT, WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS)
+USING parquet OPTIONS (path '{root}/a', maxFilesPerTrigger '1');
+CREATE STREAM b (ts TIMESTAMP, k STRING, v INT, WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS)
+USING parquet OPTIONS (path '{root}/b', maxFilesPerTrigger '1');
+CREATE QUERY hot INTO parquet OPTIONS (path '{root}/out/hot') AS SELECT ts, k, v FROM a WHERE v > 70;
+CREATE QUERY sums INTO parquet OPTIONS (path '{root}/out/sums') AS
+SELECT window(ts, '10 seconds') AS w, k, sum(v) AS s, count(*) AS n FROM a GROUP BY window(ts, '10 seconds'), k;
+CREATE QUERY pairs INTO parquet OPTIONS (path '{root}/out/pairs') AS
+SELECT a.ts, b.ts AS bts, a.k, a.v, b.v AS w FROM a JOIN b ON a.k = b.k
+AND b.ts BETWEEN a.ts - INTERVAL 2 SECONDS AND a.ts + INTERVAL 2 SECONDS;
+CREATE QUERY totals AS SELECT k, count(*) AS n, sum(v) AS s FROM a GROUP BY k;
+CREATE QUERY whole AS SELECT count(*) AS n, sum(v) AS s FROM a;
+"""
+EXPECTED = {
+    "hot": "SELECT ts, k, v FROM a WHERE v > 70",
+    "sums": "SELECT window(ts, '10 seconds') AS w, k, sum(v) AS s, count(*) AS n FROM a GROUP BY 1, 2",
+    "pairs": "SELECT a.ts, b.ts AS bts, a.k, a.v, b.v AS w FROM a JOIN b ON a.k = b.k"
+    " AND b.ts BETWEEN a.ts - INTERVAL 2 SECONDS AND a.ts + INTERVAL 2 SECONDS",
+    "totals": "SELECT k, count(*) AS n, sum(v) AS s FROM a GROUP BY k",
+    "whole": "SELECT count(*) AS n, sum(v) AS s FROM a",
+}
+ROWS = 40
+START = 1_700_000_000_000_000
+
+
+def arrive(root: Path, number: int) -> None:
+    """File `number` of both streams."""
+    for stream, step in (("a", 7919), ("b", 6007)):
+        rows = {
+            "ts": pa.array(
+                [START + number * 3_000_000 + i * step % 4000 * 1000 for i in range(ROWS)], pa.timestamp("us", "UTC")
+            ),
+            "k": [f"k{(i * step + number) % 11}" for i in range(ROWS)],
+            "v": pa.array([(i * step + number * 13) % 100 for i in range(ROWS)], pa.int32()),
+        }
+        arrive_parquet(root / stream / f"{number:03d}.parquet", pa.table(rows))
+
+
+def engine_of(spark: Any, root: Path, replicas: int) -> hg.Engine:
+    engine = hg.Engine("cqc", str(root / "ck"), spark=spark, replicas=replicas)
+    engine.execute(SCRIPT.format(root=root))
+    return engine
+
+
+def check(spark: Any, root: Path, engine: hg.Engine) -> None:
+    for stream in ("a", "b"):
+        spark.read.parquet(str(root / stream)).createOrReplaceTempView(stream)
+    for name, select in EXPECTED.items():
+        wanted = Counter(map(repr, spark.sql(select).toArrow().to_pylist()))
+        folder = root / "out" / name
+        if folder.exists():
+            rows = [row for f in sorted(folder.glob("*.parquet")) for row in pq.read_table(f).to_pylist()]
+        else:
+            rows = engine.results(name).to_pylist()
+        found = Counter(map(repr, rows))
+        assert found == wanted, (name, list((wanted - found).items())[:3], list((found - wanted).items())[:3])
+
+
+def counted(engine: hg.Engine, files: int) -> bool:
+    rows = engine.results("whole").to_pylist()
+    return bool(rows) and rows[-1]["n"] == files * ROWS
+
+
+def _rescaled(spark: Any, root: Path, running: list[int], between: list[int], last: int) -> None:
+    """An engine that starts with one replica and is rescaled while it runs, then runs with other numbers, then one that
+    reads the rest and ends. The results are those of the whole."""
+    files = 0
+
+    def more(engine: hg.Engine, count: int) -> None:
+        nonlocal files
+        for _ in range(count):
+            arrive(root, files)
+            files += 1
+        wait_until(lambda: counted(engine, files))
+
+    arrive(root, files)
+    files += 1
+    engine = engine_of(spark, root, 1)
+    engine.start()
+    try:
+        for replicas in running:
+            more(engine, 1)
+            engine.rescale(replicas)
+            assert engine.replicas == replicas
+        more(engine, 1)
+        assert len(engine.metrics().get("replicas", [0])) == running[-1]
+    finally:
+        engine.stop()
+    for replicas in between:
+        engine = engine_of(spark, root, replicas)
+        engine.start()
+        try:
+            more(engine, 1)
+        finally:
+            engine.stop()
+    engine = engine_of(spark, root, last)
+    # The memory of an engine begins with its start: all keys change once more.
+    arrive(root, files)
+    engine.run_once()
+    check(spark, root, engine)
+
+
+def test_rescaled_while_running(spark: Any, tmp_path: Path) -> None:
+    _rescaled(spark, tmp_path, [2], [], 1)
+
+
+@pytest.mark.slow
+def test_rescaled_often_and_between_runs(spark: Any, tmp_path: Path) -> None:
+    _rescaled(spark, tmp_path, [2, 3, 1, 2], [1, 2], 4)
