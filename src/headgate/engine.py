@@ -30,6 +30,7 @@ from headgate.spark.driver_metrics import DriverMetrics
 from headgate.spark.epochs import Epoch, Epochs
 from headgate.spark.host_client import ensure_host
 from headgate.spark.jobs import SparkJobs
+from headgate.spark.lane_log import open_lane_log
 from headgate.spark.lanes import Lanes
 from headgate.spark.plan import Plan
 from headgate.spark.publisher import Publisher
@@ -37,6 +38,7 @@ from headgate.spark.results import Writer
 from headgate.spark.resumption import Resumption
 from headgate.spark.session import session
 from headgate.spark.spark_errors import expecting_errors, reason, spark_errors
+from headgate.spark.storage import below, without_secrets
 from headgate.spark.types import to_arrow
 from headgate.spark.warmup import warm_up
 from headgate.sql import Catalog
@@ -72,6 +74,8 @@ class Engine:
     - `memory`: bytes of queued rows above which rows are spilled to files
     - `results`: newest rows of each query that `results()` keeps, unless the query has INTO memory OPTIONS (rows …)
     - `dead_letters`: folder for malformed rows
+    - `lane_log`: folder for Spark's own log of what it has read, which is below the checkpoint by default; needed where
+      the checkpoint is in an object store that Spark has no library for
 
     All methods may be called from any thread.
     """
@@ -90,6 +94,7 @@ class Engine:
         memory: int | None = 1 << 30,
         results: int = 10_000,
         dead_letters: str | None = None,
+        lane_log: str | None = None,
     ) -> None:
         _check(policy)
         self._policy = policy
@@ -107,6 +112,7 @@ class Engine:
         self._limits = Limits(memory=memory)
         self._kept = results
         self._dead_folder = dead_letters
+        self._lane_log = lane_log
         zone = "UTC" if spark is None else str(spark.conf.get("spark.sql.session.timeZone"))
         self._catalog = Catalog(Analyzer(lambda: self.spark).type_of, zone, connectors())
         self._frames: dict[str, Any] = {}
@@ -208,7 +214,7 @@ class Engine:
         if self.resumption is not None and self.resumption.complete:
             self._close()
             raise EngineError(
-                f"checkpoint {self._folder} is complete: every stream in it has ended; give another checkpoint"
+                f"checkpoint {without_secrets(self._folder)} is complete: every stream in it has ended; give another checkpoint"
             )
         try:
             driver.start(once=False)
@@ -262,7 +268,7 @@ class Engine:
     @property
     def dead_letters(self) -> str:
         """The folder that malformed rows are written to."""
-        return self._dead_folder or ("dead-letters" if self._temporary else f"{self._folder}/dead-letters")
+        return self._dead_folder or ("dead-letters" if self._temporary else below(self._folder, "dead-letters"))
 
     # Results and metrics ----------------------------------------------------------------------------------
 
@@ -331,14 +337,18 @@ class Engine:
         host = starting.result() if self._local else None
         epochs = self._epochs = Epochs(jobs, checkpoint, run, token, self._committed, self._budget, owner, host)
         self.resumption = Resumption.of(checkpoint, epochs.commit, self.queries)
+        log = open_lane_log(spark, checkpoint, self._lane_log, run)
+        if not epochs.commit.complete:
+            log.check(checkpoint.name, epochs.commit.lanes)
 
         def lanes(driver: Driver) -> Lanes:
             sources = SparkStreams(spark)
-            return Lanes(sources, checkpoint, self._frames, driver.deliver, driver.ended, driver.refuse, self._every)
+            known = (driver.deliver, driver.ended, driver.refuse)
+            return Lanes(sources, checkpoint, log, self._frames, *known, self._every)
 
         self._ended.clear()
         self._hurry = False
-        driver = self._driver = Driver(epochs, lanes, self._folder, self._ended.set)
+        driver = self._driver = Driver(epochs, lanes, checkpoint.name, self._ended.set)
         for query in self.queries.values():
             self._open_sinks(query)
         self._publisher.republish()

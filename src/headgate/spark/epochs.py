@@ -78,6 +78,8 @@ class Epochs:
         owner: int = 0,
         host: HostAddress | None = None,
     ) -> None:
+        # First: what is the newest commit after it stays so.
+        self._generation = checkpoint.next_generation()
         self.commit = checkpoint.newest() or Commit(-1)
         self.waiting = 0
         self.host = host
@@ -89,14 +91,13 @@ class Epochs:
         self._listen = listen
         self._budget = budget
         self._owner = owner
-        self._generation = checkpoint.next_generation()
         self._requests = 0
         self._plan: Plan | None = None
         self._plan_name = ""
         self._reported = self._done = 0.0
         self._since_clean = 0
         self._closed = False
-        self._failures = EpochFailures(checkpoint.uri)
+        self._failures = EpochFailures(checkpoint.name)
         self._catalyst = CatalystColumns()
         self._prefilter = Prefilter()
         # Queries that Catalyst fails for, until a commit contains their failure.
@@ -146,7 +147,7 @@ class Epochs:
             return
         if batch.batch > done + 1:
             raise CheckpointError(
-                f"checkpoint {self._checkpoint.uri}: the rows of batch {done + 1} of lane {lane.name} are in no commit,"
+                f"checkpoint {self._checkpoint.name}: the rows of batch {done + 1} of lane {lane.name} are in no commit,"
                 f" and Spark goes on with batch {batch.batch}; restore the newest file of commits/ from a copy, or give"
                 " a new checkpoint folder to start over from the sources"
             )

@@ -75,7 +75,7 @@ class Plan:
             )
         except (GraphFormatError, KeyError, TypeError) as error:
             raise CheckpointError(
-                f"checkpoint {checkpoint.uri}: plan {name} was written by another version of Headgate: {error}"
+                f"checkpoint {checkpoint.name}: plan {name} was written by another version of Headgate: {error}"
             ) from error
 
     @staticmethod
