@@ -8,8 +8,9 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -28,17 +29,21 @@ from headgate.spark.delivery import Delivery
 from headgate.spark.driver import Driver
 from headgate.spark.driver_metrics import DriverMetrics
 from headgate.spark.epochs import Epoch, Epochs
+from headgate.spark.executor_start import start_host
 from headgate.spark.host_client import ensure_host
 from headgate.spark.jobs import SparkJobs
 from headgate.spark.lane_log import open_lane_log
 from headgate.spark.lanes import Lanes
+from headgate.spark.messages import HostAddress
 from headgate.spark.plan import Plan
 from headgate.spark.publisher import Publisher
+from headgate.spark.resident import functions_of
 from headgate.spark.results import Writer
 from headgate.spark.resumption import Resumption
 from headgate.spark.session import session
+from headgate.spark.shipping import ship_package, user_modules
 from headgate.spark.spark_errors import expecting_errors, reason, spark_errors
-from headgate.spark.storage import below, without_secrets
+from headgate.spark.storage import below, is_local, without_secrets
 from headgate.spark.types import to_arrow
 from headgate.spark.warmup import warm_up
 from headgate.sql import Catalog
@@ -49,6 +54,10 @@ _SINKS = f"{RegisteredSinks.__module__}:{RegisteredSinks.__name__}"
 
 _PATIENCE = 2.5
 """Seconds that sinks have, when the engine stops, to take what is committed; the next start publishes the rest."""
+
+
+_HOST_PATIENCE = 20.0
+"""Seconds that a start on a cluster waits for a host."""
 
 
 def _check(policy: str) -> None:
@@ -135,7 +144,7 @@ class Engine:
         """The Spark session; started when it is first needed."""
         with self._lock:
             if self._spark is None:
-                self._spark = session("headgate", self._master)
+                self._spark = session("headgate", self._master, local_files=is_local(self._lane_log or self._folder))
                 warm_up(self._spark)
             return self._spark
 
@@ -214,7 +223,8 @@ class Engine:
         if self.resumption is not None and self.resumption.complete:
             self._close()
             raise EngineError(
-                f"checkpoint {without_secrets(self._folder)} is complete: every stream in it has ended; give another checkpoint"
+                f"checkpoint {without_secrets(self._folder)} is complete: every stream in it has ended; give another"
+                " checkpoint"
             )
         try:
             driver.start(once=False)
@@ -319,10 +329,14 @@ class Engine:
         run = checkpoint.identity()
         token = secrets.token_hex(16)
         owner = os.getpid() if self._local else 0
+        # The host loads its modules while Spark starts; on a cluster, while the lanes are planned.
+        starting: Future[HostAddress | None]
         if self._local:
-            # The host loads its modules while Spark starts.
             starting = ThreadPoolExecutor(1).submit(ensure_host, run, 0, token, owner)
         spark = self.spark
+        if not self._local:
+            ship_package(spark)
+            starting = ThreadPoolExecutor(1).submit(start_host, spark, run, token)
         spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
         self._tables = {name: _loaded(spark, table) for name, table in dict(self._catalog.tables).items()}
         self._publisher = Publisher(
@@ -356,6 +370,10 @@ class Engine:
         self._metrics = DriverMetrics({name: str(f) for name, f in failed.items()}, time.monotonic())
         self._plan = None
         self._changed()
+        if not self._local:
+            # If no executor is free yet, the first epoch waits for one.
+            with suppress(TimeoutError):
+                epochs.host = starting.result(_HOST_PATIENCE)
         return driver
 
     def _open_sinks(self, query: Query) -> None:
@@ -406,6 +424,7 @@ class Engine:
                 packings=lanes.plan(streams, list(queries.values())),
                 limits=self._limits,
                 delivery=Delivery(_SINKS, os.getcwd(), self._kept, self.dead_letters),
+                modules=b"" if self._local else user_modules(_functions(queries.values())),
             )
 
         self._plan = self._driver.replan(plan)
@@ -430,6 +449,11 @@ class Engine:
     def _raise_failure(self) -> None:
         if self.failure is not None:
             raise self.failure
+
+
+def _functions(queries: Iterable[Query]) -> set[str]:
+    """The Python functions that queries use."""
+    return {function for query in queries for node in query.plan.walk() for function in functions_of(node)}
 
 
 def _loaded(spark: Any, table: Any) -> pa.Table:

@@ -43,9 +43,12 @@ def test_damage_is_reported_in_one_line(how: str, which: str) -> None:
     else:
         del objects.content[name]
     reader = _open(objects)
+
+    def read() -> None:
+        reader.read_bytes(reader.load(0).snapshots[0])
+
     with pytest.raises(CheckpointError, match=r"is damaged \(.*\); restore it") as error:
-        commit = reader.load(0)
-        reader.read_bytes(commit.snapshots[0])
+        read()
     assert "\n" not in str(error.value)
 
 
@@ -101,7 +104,7 @@ def test_objects_that_no_commit_names_are_removed() -> None:
 def test_a_lane_log_that_does_not_contain_the_committed_batch_is_reported(tmp_path: Path) -> None:
     log = LaneLog(None, str(tmp_path))
     log.check("ck", {})
-    with pytest.raises(CheckpointError, match="Spark's log of lane main in .* does not contain batch 3, which is"):
+    with pytest.raises(CheckpointError, match=r"Spark's log of lane main in .* does not contain batch 3, which is"):
         log.check("ck", {"main": 3})
     (tmp_path / "main" / "offsets").mkdir(parents=True)
     (tmp_path / "main" / "offsets" / "3").write_text("v1")

@@ -89,7 +89,7 @@ def test_an_engine_continues_from_a_checkpoint_in_s3(spark: Any, server: S3Serve
     assert len([info for info in dead if info.is_file]) == 3
     # Spark would begin with batch 0 again, and its rows would be taken for those that are committed.
     shutil.move(tmp_path / "log", tmp_path / "elsewhere")
-    with pytest.raises(CheckpointError, match="Spark's log of lane main in .* does not contain batch"):
+    with pytest.raises(CheckpointError, match=r"Spark's log of lane main in .* does not contain batch"):
         engine().start()
     shutil.move(tmp_path / "elsewhere", tmp_path / "log")
     finishing = engine()
@@ -132,5 +132,5 @@ def test_a_server_that_ends_stops_the_engine_with_one_line_and_nothing_is_lost(s
         engine.stop()
         assert "\n" not in str(error.value)
         assert "damaged" not in str(error.value)
-        with pytest.raises(CheckpointError, match="cannot be written: .*NETWORK_CONNECTION"):
+        with pytest.raises(CheckpointError, match=r"cannot be written: .*NETWORK_CONNECTION"):
             Checkpoint(server.uri("ending")).probe()

@@ -12,7 +12,6 @@ from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
 from headgate.graph.queries import Query, Sink
 from headgate.graph.types import Schema
 from headgate.spark.results import DriverWriter, Results, Writer
-from headgate.sql.python_functions import import_problem, imported
 
 _given: dict[str, Callable[[pa.Table], object]] = {}
 """Functions that were given as objects, by the text that stands for them in a sink's options."""
@@ -41,12 +40,17 @@ class CallbackSink(ResultSink):
     example = "function 'builtins:len'"
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
+        from headgate.sql.python_functions import import_problem
+
         del schema
         target = options["function"]
         message = None if target in _given else import_problem(target)
         return None if message is None else OptionProblem("function", message)
 
     def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> Writer:
+        # Here, since hosts import the connectors and need no SQL.
+        from headgate.sql.python_functions import imported
+
         del spark, query, run
         target = options["function"]
         return CallbackWriter(_given[target] if target in _given else imported(target))

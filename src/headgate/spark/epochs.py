@@ -147,9 +147,9 @@ class Epochs:
             return
         if batch.batch > done + 1:
             raise CheckpointError(
-                f"checkpoint {self._checkpoint.name}: the rows of batch {done + 1} of lane {lane.name} are in no commit,"
-                f" and Spark goes on with batch {batch.batch}; restore the newest file of commits/ from a copy, or give"
-                " a new checkpoint folder to start over from the sources"
+                f"checkpoint {self._checkpoint.name}: the rows of batch {done + 1} of lane {lane.name} are in no"
+                f" commit, and Spark goes on with batch {batch.batch}; restore the newest file of commits/ from a copy,"
+                " or give a new checkpoint folder to start over from the sources"
             )
         self._repeat(lambda: self._batch_epoch(batch))
 

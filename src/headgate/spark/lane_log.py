@@ -74,8 +74,8 @@ def open_lane_log(spark: Any, checkpoint: Checkpoint, folder: str | None, run: s
             version = spark.sparkContext._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
             library = f", or let Spark load {package}:{version}"
         raise CheckpointError(
-            f"checkpoint {checkpoint.name}: Spark has no {scheme}:// to write its log of the lanes to; give a folder for"
-            f" it with --lane-log DIR (in Python lane_log=…){library}"
+            f"checkpoint {checkpoint.name}: Spark has no {scheme}:// to write its log of the lanes to; give a folder"
+            f" for it with --lane-log DIR (in Python lane_log=…){library}"
         )
     parts = urlsplit(checkpoint.uri)
     if class_ == _S3A:

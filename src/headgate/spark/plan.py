@@ -16,7 +16,7 @@ from headgate.spark import format_1
 from headgate.spark.checkpoint import FORMAT, Checkpoint, CheckpointError, Commit
 from headgate.spark.delivery import Delivery
 from headgate.spark.packing import Packing
-from headgate.spark.static_tables import load_table, save_table
+from headgate.spark.static_tables import load_bytes, load_table, save_bytes, save_table
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,9 @@ class Plan:
     """Fixed for an epoch; a change makes another plan, which the next epoch uses.
 
     In the checkpoint a plan is JSON, named by its content: the SQL and class of each query, which a restart compares
-    with its own, and everything that a host needs. Its static tables are files of their own, written once.
+    with its own, and everything that a host needs. Its static tables are files of their own, written once; so are the
+    `modules` of users' functions (`shipping.py`), where hosts do not find them. A host uses the plan that its driver
+    has just written and named by its content: code that was in the checkpoint before is never imported.
     """
 
     queries: tuple[Query, ...]
@@ -35,6 +37,7 @@ class Plan:
     packings: Mapping[str, Packing] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     delivery: Delivery | None = None
+    modules: bytes = b""
 
     def save(self, checkpoint: Checkpoint) -> str:
         """Writes it where every host finds it, and returns its name."""
@@ -49,9 +52,11 @@ class Plan:
                 "packings": {name: packing.given for name, packing in self.packings.items()},
                 "limits": asdict(self.limits),
                 "delivery": None if self.delivery is None else asdict(self.delivery),
+                "modules": save_bytes(checkpoint, self.modules) if self.modules else "",
             }
+            files = {*tables.values(), str(values["modules"])}
             queries = {query.name: {"sql": query.sql, "class": query.cls.name} for query in self.queries}
-            head = json.dumps({"format": FORMAT, "queries": queries, "tables": sorted(set(tables.values()))})
+            head = json.dumps({"format": FORMAT, "queries": queries, "tables": sorted(files - {""})})
             data = f'{head[:-1]}, "plan": {written(values)}}}'.encode()
             name = hashlib.sha256(data).hexdigest()[:16]
             checkpoint.save_plan(name, data)
@@ -72,6 +77,7 @@ class Plan:
                 {packing: Packing(*given) for packing, given in values["packings"].items()},
                 Limits(**values["limits"]),
                 None if values["delivery"] is None else Delivery(**values["delivery"]),
+                load_bytes(checkpoint, values["modules"]) if values.get("modules") else b"",
             )
         except (GraphFormatError, KeyError, TypeError) as error:
             raise CheckpointError(

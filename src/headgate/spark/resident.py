@@ -29,6 +29,7 @@ from headgate.spark.delivery import Delivered, HostWriters
 from headgate.spark.messages import EpochRequest, Place
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
+from headgate.spark.shipping import make_importable
 from headgate.spark.verdicts import Verdict
 
 DEAD_SCHEMA = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("row", pa.string())])
@@ -76,6 +77,7 @@ class ResidentNetwork:
         self._checkpoint = Checkpoint(request.checkpoint)
         self._plan_name = request.plan
         self._plan = plan = Plan.load(self._checkpoint, request.plan)
+        make_importable(plan.modules)
         self._store = CheckpointStore(self._checkpoint)
         self._run, self._replica = request.run, request.replica
         self._writers = HostWriters(plan.delivery, self._checkpoint, self._run, self._replica)
@@ -158,6 +160,7 @@ class ResidentNetwork:
         if name == self._plan_name:
             return
         plan = Plan.load(self._checkpoint, name)
+        make_importable(plan.modules)
         before = {query.name: query for query in self._plan.queries}
         after = {query.name: query for query in plan.queries}
         running = self.network.queries

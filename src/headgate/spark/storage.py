@@ -159,6 +159,11 @@ def open_storage(uri: str, files: fs.FileSystem | None = None) -> Storage:
     return ObjectStorage(files, root) if is_object_store(files) else FileStorage(files, root)
 
 
+def is_local(uri: str) -> bool:
+    """Whether a folder or URI names a local or mounted folder."""
+    return "://" not in uri or uri.startswith("file://")
+
+
 def below(uri: str, name: str) -> str:
     """A folder or file below a folder or URI; the options of a URI stay behind its path.
 
