@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -54,10 +53,6 @@ _SINKS = f"{RegisteredSinks.__module__}:{RegisteredSinks.__name__}"
 
 _PATIENCE = 2.5
 """Seconds that sinks have, when the engine stops, to take what is committed; the next start publishes the rest."""
-
-
-_HOST_PATIENCE = 20.0
-"""Seconds that a start on a cluster waits for a host."""
 
 
 def _check(policy: str) -> None:
@@ -348,8 +343,7 @@ class Engine:
             kept=not self._temporary,
         )
         jobs = SparkJobs(spark, f"headgate-{run}")
-        host = starting.result() if self._local else None
-        epochs = self._epochs = Epochs(jobs, checkpoint, run, token, self._committed, self._budget, owner, host)
+        epochs = self._epochs = Epochs(jobs, checkpoint, run, token, self._committed, self._budget, owner, starting)
         self.resumption = Resumption.of(checkpoint, epochs.commit, self.queries)
         log = open_lane_log(spark, checkpoint, self._lane_log, run)
         if not epochs.commit.complete:
@@ -370,10 +364,6 @@ class Engine:
         self._metrics = DriverMetrics({name: str(f) for name, f in failed.items()}, time.monotonic())
         self._plan = None
         self._changed()
-        if not self._local:
-            # If no executor is free yet, the first epoch waits for one.
-            with suppress(TimeoutError):
-                epochs.host = starting.result(_HOST_PATIENCE)
         return driver
 
     def _open_sinks(self, query: Query) -> None:

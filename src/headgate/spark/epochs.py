@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +28,8 @@ from headgate.spark.spark_errors import may_be_catalyst, spark_errors
 
 _METRICS_EVERY = 0.5
 _CLEAN_EVERY = 20
+_HOST_PATIENCE = 20.0
+"""Seconds that the first epoch waits for a host that is being started."""
 
 
 class EpochsClosed(RuntimeError):
@@ -62,6 +66,7 @@ class Epochs:
     - `listen` is called with every epoch after its commit, in order
     - `budget`: seconds that an epoch may wait for the network
     - `owner`: the process that hosts end with; 0: the executor that starts them
+    - `host`: a host that is being started; if it takes too long, the task of the first epoch starts one
 
     `commit` is the last commit, `waiting` the number of rows that waited in queues after it, `host` the address of the
     host that answered last. `preparation_changed`: the lanes should be prepared anew (see `prepare`).
@@ -76,13 +81,14 @@ class Epochs:
         listen: Callable[[Epoch], None],
         budget: float | None,
         owner: int = 0,
-        host: HostAddress | None = None,
+        host: Future[HostAddress | None] | None = None,
     ) -> None:
         # First: what is the newest commit after it stays so.
         self._generation = checkpoint.next_generation()
         self.commit = checkpoint.newest() or Commit(-1)
         self.waiting = 0
-        self.host = host
+        self.host: HostAddress | None = None
+        self._starting = host
         self.preparation_changed = False
         self._jobs = jobs
         self._checkpoint = checkpoint
@@ -170,6 +176,9 @@ class Epochs:
 
     def end_host(self) -> None:
         """Ends the host, whatever it does; no epoch follows."""
+        if self._starting is not None and self._starting.done():
+            with suppress(Exception):
+                self._await_host()
         if self.host is not None:
             close_host(self.host, self._token)
             self.host = None
@@ -239,7 +248,15 @@ class Epochs:
                 self._failing += tuple(found)
                 request = self._request(batch.lane.key, batch.arrived, False)
 
+    def _await_host(self) -> None:
+        """Before the first epoch: another host is not needed."""
+        starting, self._starting = self._starting, None
+        if starting is not None:
+            with suppress(TimeoutError):
+                self.host = starting.result(_HOST_PATIENCE)
+
     def _request(self, packing: str | None, arrived: float, finish: bool) -> EpochRequest:
+        self._await_host()
         self._requests += 1
         return EpochRequest(
             run=self._run,
