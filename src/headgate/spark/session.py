@@ -44,7 +44,6 @@ _LOCAL_FILES = {
     ),
 }
 _LOCAL = {
-    **_LOCAL_FILES,
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -78,12 +77,13 @@ def untuned_session(name: str) -> Any:
 
 
 def session(
-    name: str, master: str | None = None, settings: Mapping[str, str] | None = None, local_files: bool = False
+    name: str, master: str | None = None, settings: Mapping[str, str] | None = None, local_files: bool = True
 ) -> Any:
     """A session on a master, by default local.
 
     Local mode gets the settings that make it fast. A cluster gets what its executors need: this package, which need not
-    be installed there (`shipping.py`). With `local_files` the lane log is in a local or mounted folder there, too.
+    be installed there (`shipping.py`). `local_files`: the lane log is in a local or mounted folder; the settings that
+    make that fast would keep Hadoop from writing to S3.
     """
     from pyspark.sql import SparkSession
 
@@ -95,9 +95,10 @@ def session(
         here = {**_LOCAL, "spark.driver.extraJavaOptions": f"{local_options()} {class_archive.options()}"}
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        here = {**(_LOCAL_FILES if local_files else {}), **_cluster()}
+        here = _cluster()
+    files = _LOCAL_FILES if local_files else {}
     builder = SparkSession.builder.master(master).appName(name)
-    for key, value in {**_ANYWHERE, **here, **(settings or {})}.items():
+    for key, value in {**_ANYWHERE, **files, **here, **(settings or {})}.items():
         builder = builder.config(key, value)
     made = builder.getOrCreate()
     if not local:
