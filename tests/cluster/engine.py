@@ -70,7 +70,7 @@ def run(master: str, folder: str, epochs: int) -> None:
         wait_until(lambda seen=seen: sum(n for n, _ in newest.values()) == seen)  # type: ignore[misc]
         first = first or time.monotonic() - started
     metrics = engine.metrics()
-    [settings_there] = spark.range(1).mapInArrow(_settings, "socket string, daemon string").collect()
+    [settings_there] = spark.range(1).coalesce(1).mapInArrow(_settings, "socket string, daemon string").collect()
     engine.stop()
     spark.stop()
     figures = {key: metrics[key] for key in ("epochs", "restores", "epochs_per_second", "epoch_seconds")}

@@ -40,7 +40,7 @@ def python_with_moto() -> str:
     found = os.environ.get("HEADGATE_MOTO_PYTHON")
     if found is None and (importlib.util.find_spec("moto") is None or importlib.util.find_spec("flask_cors") is None):
         pytest.skip(
-            "moto is not installed: pip install 'moto[s3]' flask flask-cors, here or in an environment of its own whose"
+            "moto is not installed: pip install 'moto[s3,server]', here or in an environment of its own whose"
             " Python HEADGATE_MOTO_PYTHON names"
         )
     return found or sys.executable
