@@ -8,8 +8,8 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -38,18 +38,23 @@ from headgate.spark.delivery import Delivery
 from headgate.spark.driver import Driver
 from headgate.spark.driver_metrics import DriverMetrics
 from headgate.spark.epochs import Epoch, Epochs
-from headgate.spark.host_client import ensure_host, host_folder, prepare_hosts
+from headgate.spark.executor_start import start_hosts
+from headgate.spark.host_client import ensure_hosts, host_folder, prepare_hosts
 from headgate.spark.jobs import SparkJobs
+from headgate.spark.lane_log import open_lane_log
 from headgate.spark.lanes import Lanes
+from headgate.spark.messages import HostAddress
 from headgate.spark.plan import Plan
-from headgate.spark.processes import memory_of_host
 from headgate.spark.publisher import Publisher
-from headgate.spark.replies import Replies
 from headgate.spark.replicas import default_replicas, hosts_per_node, placed
+from headgate.spark.replies import Replies
+from headgate.spark.resident import functions_of
 from headgate.spark.results import Writer
 from headgate.spark.resumption import Resumption
 from headgate.spark.session import session
+from headgate.spark.shipping import ship_package, user_modules
 from headgate.spark.spark_errors import expecting_errors, reason, spark_errors
+from headgate.spark.storage import below, is_local, without_secrets
 from headgate.spark.types import to_arrow
 from headgate.spark.warmup import warm_up
 from headgate.sql import Catalog
@@ -87,6 +92,8 @@ class Engine:
       default one, on a cluster one per core of the executors
     - `results`: newest rows of each query that `results()` keeps, unless the query has INTO memory OPTIONS (rows …)
     - `dead_letters`: folder for malformed rows
+    - `lane_log`: folder for Spark's own log of what it has read, which is below the checkpoint by default; needed where
+      the checkpoint is in an object store that Spark has no library for
 
     All methods may be called from any thread.
     """
@@ -106,6 +113,7 @@ class Engine:
         replicas: int | None = None,
         results: int = 10_000,
         dead_letters: str | None = None,
+        lane_log: str | None = None,
     ) -> None:
         _check(policy)
         self._policy = policy
@@ -128,6 +136,7 @@ class Engine:
         self._beside = 1
         self._kept = results
         self._dead_folder = dead_letters
+        self._lane_log = lane_log
         zone = "UTC" if spark is None else str(spark.conf.get("spark.sql.session.timeZone"))
         self._catalog = Catalog(Analyzer(lambda: self.spark).type_of, zone, connectors())
         self._frames: dict[str, Any] = {}
@@ -153,7 +162,7 @@ class Engine:
         """The Spark session; started when it is first needed."""
         with self._lock:
             if self._spark is None:
-                self._spark = session("headgate", self._master)
+                self._spark = session("headgate", self._master, local_files=is_local(self._lane_log or self._folder))
                 warm_up(self._spark)
             return self._spark
 
@@ -232,7 +241,8 @@ class Engine:
         if self.resumption is not None and self.resumption.complete:
             self._close()
             raise EngineError(
-                f"checkpoint {self._folder} is complete: every stream in it has ended; give another checkpoint"
+                f"checkpoint {without_secrets(self._folder)} is complete: every stream in it has ended; give another"
+                " checkpoint"
             )
         try:
             driver.start(once=False)
@@ -286,7 +296,7 @@ class Engine:
     @property
     def dead_letters(self) -> str:
         """The folder that malformed rows are written to."""
-        return self._dead_folder or ("dead-letters" if self._temporary else f"{self._folder}/dead-letters")
+        return self._dead_folder or ("dead-letters" if self._temporary else below(self._folder, "dead-letters"))
 
     @property
     def replicas(self) -> int:
@@ -357,18 +367,21 @@ class Engine:
         run = checkpoint.identity()
         token = secrets.token_hex(16)
         owner = os.getpid() if self._local else 0
+        # Hosts load their modules while Spark starts; on a cluster, while the lanes are planned.
+        starting: Future[list[HostAddress | None]]
+        background = ThreadPoolExecutor(1, "headgate-start")
         if self._local:
-            # The hosts load their modules while Spark starts.
-            count = self._wanted_replicas or 1
-            threads = ThreadPoolExecutor(count)
-            memory = memory_of_host(count)
-            starting = [threads.submit(ensure_host, run, r, token, owner, memory=memory) for r in range(count)]
+            starting = background.submit(ensure_hosts, run, self._wanted_replicas or 1, token, owner)
         spark = self.spark
-        if self._wanted_replicas is None and not self._local:
-            # Spark knows its executors once one has run a task.
-            warm_up(spark).join()
+        if not self._local:
+            ship_package(spark)
+            if self._wanted_replicas is None:
+                # Spark knows its executors once one has run a task.
+                warm_up(spark).join()
         self._replicas = self._wanted_replicas or default_replicas(spark)
         self._beside = hosts_per_node(spark, self._replicas)
+        if not self._local:
+            starting = background.submit(start_hosts, spark, run, token, self._replicas, self._beside)
         spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
         self._tables = {name: _loaded(spark, table) for name, table in dict(self._catalog.tables).items()}
         self._publisher = Publisher(
@@ -380,19 +393,22 @@ class Engine:
             kept=not self._temporary,
         )
         jobs = SparkJobs(spark, f"headgate-{run}", Replies(host_folder(), token) if self._local else None)
-        hosts = [each.result() for each in starting] if self._local else []
         epochs = self._epochs = Epochs(
-            jobs, checkpoint, run, token, self._committed, self._budget, owner, hosts, self._beside
+            jobs, checkpoint, run, token, self._committed, self._budget, owner, starting, self._beside
         )
         self.resumption = Resumption.of(checkpoint, epochs.commit, self.queries)
+        log = open_lane_log(spark, checkpoint, self._lane_log, run)
+        if not epochs.commit.complete:
+            log.check(checkpoint.name, epochs.commit.lanes)
 
         def lanes(driver: Driver) -> Lanes:
             sources = SparkStreams(spark)
-            return Lanes(sources, checkpoint, self._frames, driver.deliver, driver.ended, driver.refuse, self._every)
+            known = (driver.deliver, driver.ended, driver.refuse)
+            return Lanes(sources, checkpoint, log, self._frames, *known, self._every)
 
         self._ended.clear()
         self._hurry = False
-        driver = self._driver = Driver(epochs, lanes, self._folder, self._ended.set)
+        driver = self._driver = Driver(epochs, lanes, checkpoint.name, self._ended.set)
         for query in self.queries.values():
             self._open_sinks(query)
         self._publisher.republish()
@@ -453,6 +469,7 @@ class Engine:
                 limits=Limits(memory=None if self._spill_limit is None else max(1, self._spill_limit // self._beside)),
                 delivery=Delivery(_SINKS, os.getcwd(), self._kept, self.dead_letters),
                 placement=placed(tuple(queries.values()), self._replicas, epochs.known_plan, balance.costs),
+                modules=b"" if self._local else user_modules(_functions(queries.values())),
             )
 
         self._plan = self._driver.replan(plan)
@@ -489,6 +506,11 @@ class Engine:
     def _raise_failure(self) -> None:
         if self.failure is not None:
             raise self.failure
+
+
+def _functions(queries: Iterable[Query]) -> set[str]:
+    """The Python functions that queries use."""
+    return {function for query in queries for node in query.plan.walk() for function in functions_of(node)}
 
 
 def _loaded(spark: Any, table: Any) -> pa.Table:

@@ -7,7 +7,10 @@ that many epochs are committed; prints the sums of each key and the metrics as J
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +22,15 @@ from tests.waiting import wait_until
 
 KEYS = 5
 ROWS = 20
+
+
+def _settings(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a task: the Unix socket to the executor, and the process that Python workers are forked from."""
+    for _ in batches:
+        pass
+    daemon = Path(f"/proc/{os.getppid()}/cmdline").read_text().replace("\0", " ")
+    socket = os.environ.get("PYTHON_WORKER_FACTORY_SOCK_DIR") or os.environ.get("PYTHON_WORKER_FACTORY_SOCK_PATH", "")
+    yield pa.RecordBatch.from_pydict({"socket": [socket], "daemon": [daemon]})
 
 
 def run(master: str, folder: str, epochs: int) -> None:
@@ -46,19 +58,24 @@ def run(master: str, folder: str, epochs: int) -> None:
         "SELECT v FROM s WHERE v % 10 = 0",
         sink=hg.callback(lambda table: selected.extend(table.column("v").to_pylist())),
     )
+    started = time.monotonic()
     engine.start()
     files = 0
+    first = 0.0
     while engine.metrics()["epochs"] < epochs:
         rows = [{"k": f"k{n % KEYS}", "v": n} for n in range(files * ROWS, (files + 1) * ROWS)]
         arrive_json(Path(folder, "in", f"{files}.json"), rows)
         files += 1
         seen = files * ROWS
         wait_until(lambda seen=seen: sum(n for n, _ in newest.values()) == seen)  # type: ignore[misc]
+        first = first or time.monotonic() - started
     metrics = engine.metrics()
+    [settings_there] = spark.range(1).coalesce(1).mapInArrow(_settings, "socket string, daemon string").collect()
     engine.stop()
     spark.stop()
     figures = {key: metrics[key] for key in ("epochs", "restores", "epochs_per_second", "epoch_seconds")}
-    print(json.dumps({"files": files, "sums": newest, "selected": sorted(selected), **figures}))
+    found = {"first_result_seconds": first, **settings_there.asDict()}
+    print(json.dumps({"files": files, "sums": newest, "selected": sorted(selected), **figures, **found}))
 
 
 if __name__ == "__main__":

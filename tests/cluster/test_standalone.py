@@ -46,3 +46,6 @@ def test_no_epoch_restores_its_state(cluster: Cluster, tmp_path: Path, epochs: i
     assert found["selected"] == [v for v in rows if v % 10 == 0]
     assert found["epochs"] >= epochs
     assert found["restores"] == 0
+    # The settings of the session hold on executors, too.
+    assert found["socket"]
+    assert "headgate.spark.daemon" in found["daemon"]

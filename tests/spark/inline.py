@@ -50,6 +50,7 @@ class InlineJobs:
 
     def close(self) -> None:
         pass
+
     def owners(self, keys: Sequence[pa.Array], replicas: int) -> Any:
         raise AssertionError("there is one replica here")
 

@@ -1,4 +1,8 @@
-"""The commit protocol alone: after a crash at any file operation and a restart, the results are the same."""
+"""The commit protocol alone: after a crash at any operation of the storage and a restart, the results are the same.
+
+On files, and in a model of an object store; the folders of sinks are local in both (`tests/connectors/test_folders.py`
+crashes those in object stores).
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,7 @@ from headgate.spark.written_files import WrittenFiles
 from headgate.sql import Catalog
 from tests.spark.crashing_files import Crash, CrashingFiles
 from tests.spark.inline import ADDRESS, InlineJobs, lane_batch, packed
+from tests.spark.object_store import Objects, ObjectStore
 
 SCRIPT = """
 CREATE STREAM s (ts TIMESTAMP, k STRING, v INT, WATERMARK FOR ts AS ts - INTERVAL 2 SECONDS)
@@ -49,27 +54,40 @@ def _batch(number: int) -> pa.Table:
     )
 
 
-@pytest.fixture
-def files(monkeypatch: pytest.MonkeyPatch) -> list[CrashingFiles]:
-    """The file system in use is the last in the list; driver and worker see the same faults."""
-    handlers: list[CrashingFiles] = [CrashingFiles(None, "")]
-    made = Checkpoint
+class Disk:
+    """A place for checkpoints, of which driver and host see the same faults."""
 
-    def faulty(uri: str) -> Checkpoint:
-        return made(uri, fs.PyFileSystem(handlers[-1]))
+    def __init__(self, objects: bool) -> None:
+        self._objects = Objects() if objects else None
+        self.crash_at(None, "")
 
-    monkeypatch.setattr(resident, "Checkpoint", faulty)
-    return handlers
+    def crash_at(self, at: int | None, how: str) -> None:
+        """From now on the operation of this number crashes."""
+        store = self._objects
+        self.handler = CrashingFiles(at, how) if store is None else ObjectStore(store, at, how)
+
+    def checkpoint(self, uri: str) -> Checkpoint:
+        return Checkpoint(uri, fs.PyFileSystem(self.handler))
+
+    def written_files(self) -> WrittenFiles:
+        return WrittenFiles(fs.PyFileSystem(self.handler)) if self._objects is None else WrittenFiles()
 
 
-def _run(root: Path, handler: CrashingFiles, done: int, host: Host) -> int:
+@pytest.fixture(params=["files", "objects"])
+def disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    made = Disk(request.param == "objects")
+    monkeypatch.setattr(resident, "Checkpoint", made.checkpoint)
+    return made
+
+
+def _run(root: Path, disk: Disk, done: int, host: Host) -> int:
     """One run of a driver, from the checkpoint on; returns the number of micro-batches that Spark counts as done."""
     catalog = Catalog()
     catalog.execute(SCRIPT.format(out=root / "out"))
     queries = tuple(dict(catalog.queries).values())
     wanted = required_columns(queries)
     packing = Packing({"s": _columns(catalog.streams["s"], wanted["s"])})
-    checkpoint = Checkpoint(str(root / "ck"), fs.PyFileSystem(handler))
+    checkpoint = disk.checkpoint(str(root / "ck"))
     delivery = Delivery(f"{RegisteredSinks.__module__}:{RegisteredSinks.__name__}", str(root), 10, str(root / "dead"))
     plan = Plan(queries, "cqc", packings={"main@1": packing}, delivery=delivery)
     epochs: list[Epoch] = []
@@ -82,7 +100,7 @@ def _run(root: Path, handler: CrashingFiles, done: int, host: Host) -> int:
         dead_letters(str(root / "dead"), run),
         lambda _: None,
         threaded=False,
-        files=WrittenFiles(fs.PyFileSystem(handler)),
+        files=disk.written_files(),
     )
     for query in queries:
         publisher.open(query)
@@ -139,31 +157,29 @@ def _check(root: Path) -> None:
     assert sorted(found) == sorted(wanted["sums"])
 
 
-def test_without_a_crash(tmp_path: Path, files: list[CrashingFiles]) -> None:
-    _run(tmp_path, files[-1], 0, Host(ADDRESS))
+def test_without_a_crash(tmp_path: Path, disk: Disk) -> None:
+    _run(tmp_path, disk, 0, Host(ADDRESS))
     _check(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("how", "host_survives"), [("before", False), ("torn", False), ("after", False), ("after", True)]
 )
-def test_a_crash_at_every_file_operation(
-    tmp_path: Path, files: list[CrashingFiles], how: str, host_survives: bool
-) -> None:
-    counting = files[-1]
-    _run(tmp_path / "count", counting, 0, Host(ADDRESS))
-    assert counting.count > 30
-    for at in range(1, counting.count + 1):
+def test_a_crash_at_every_operation(tmp_path: Path, disk: Disk, how: str, host_survives: bool) -> None:
+    _run(tmp_path / "count", disk, 0, Host(ADDRESS))
+    count = disk.handler.count
+    assert count > 30
+    for at in range(1, count + 1):
         root = tmp_path / str(at)
-        files.append(CrashingFiles(at, how))
+        disk.crash_at(at, how)
         host = Host(ADDRESS)
         with pytest.raises(Crash):
-            _run(root, files[-1], 0, host)
+            _run(root, disk, 0, host)
         if not host_survives:
             host = Host(ADDRESS)
-        newest = Checkpoint(str(root / "ck")).newest()
+        disk.crash_at(None, "")
+        newest = disk.checkpoint(str(root / "ck")).newest()
         # Spark's log of batches may be one behind ours, never ahead: Spark then delivers the last batch again.
         done = 0 if newest is None else max(newest.lanes.get("main", -1), 0)
-        files.append(CrashingFiles(None, ""))
-        _run(root, files[-1], done, host)
+        _run(root, disk, done, host)
         _check(root)

@@ -23,7 +23,8 @@ def is_users_fault(error: BaseException) -> bool:
     if not type(error).__module__.startswith("headgate."):
         return False
     from headgate.spark.checkpoint import CheckpointError
+    from headgate.spark.executor_start import ExecutorError
     from headgate.spark.results import SinkError
     from headgate.spark.source_rows import SourceError
 
-    return isinstance(error, CheckpointError | SinkError | SourceError)
+    return isinstance(error, CheckpointError | ExecutorError | SinkError | SourceError)

@@ -34,6 +34,10 @@ def run(
     checkpoint: Annotated[
         str | None, typer.Option("--checkpoint", help="Folder or URI for the state; default: the state is not kept.")
     ] = None,
+    lane_log: Annotated[
+        str | None,
+        typer.Option("--lane-log", help="Folder for Spark's log of what it has read; default: in the checkpoint."),
+    ] = None,
     budget: Annotated[
         float,
         typer.Option("--budget", min=1, help="Milliseconds that an epoch may spend; remaining rows wait."),
@@ -64,6 +68,7 @@ def run(
         every=every / 1000,
         threads=threads,
         replicas=replicas,
+        lane_log=lane_log,
     )
     stop_requested = threading.Event()
     # An interrupt while Spark's JVM starts would leave the JVM running.
@@ -199,6 +204,7 @@ def _summary(engine: Engine, checkpoint: str | None) -> None:
     from rich.table import Table
 
     from headgate.cli.live_view import duration
+    from headgate.spark.storage import without_secrets
 
     metrics = engine.metrics()
     table = Table(title=f"{metrics['epochs']:,} epochs under {metrics['policy']}", title_justify="left")
@@ -219,4 +225,4 @@ def _summary(engine: Engine, checkpoint: str | None) -> None:
     for stream, count in metrics["dead_letters"].items():
         typer.echo(f"headgate: {count:,} malformed rows of stream {stream} are in {engine.dead_letters}")
     if checkpoint is not None:
-        typer.echo(f"headgate: the state is in {checkpoint}; the same command continues from there")
+        typer.echo(f"headgate: the state is in {without_secrets(checkpoint)}; the same command continues from there")

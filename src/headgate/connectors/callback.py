@@ -40,17 +40,20 @@ class CallbackSink(ResultSink):
     example = "function 'builtins:len'"
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
+        from headgate.sql.python_functions import import_problem
+
         del schema
         # Not above: hosts load all connectors, and need no SQL.
-        from headgate.sql.python_functions import import_problem
 
         target = options["function"]
         message = None if target in _given else import_problem(target)
         return None if message is None else OptionProblem("function", message)
 
     def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> Writer:
-        del spark, query, run
+        # Here, since hosts import the connectors and need no SQL.
         from headgate.sql.python_functions import imported
+
+        del spark, query, run
 
         target = options["function"]
         return CallbackWriter(_given[target] if target in _given else imported(target))

@@ -20,7 +20,8 @@ from headgate.graph.queries import Query
 from headgate.graph.types import Field, Schema, sql_name
 from headgate.spark.messages import DEAD, WrittenFile
 from headgate.spark.results import HostWriter, Results, SinkError, Writer
-from headgate.spark.written_files import WrittenFiles, is_object_store, open_folder
+from headgate.spark.storage import is_object_store
+from headgate.spark.written_files import WrittenFiles, open_folder
 
 _STAGING = ".headgate"
 """The folder for files that are not committed yet. Spark and others do not read names that begin with a dot."""

@@ -5,10 +5,15 @@
     outbox/<epoch>-<attempt>.bin  its results, until the sinks have them
     plans/<name>                  a plan that commits name, and tables/<name> its static tables; named by their content
     published/<epoch>             the sinks have all results up to this epoch
+    identity, generation          its name, and the number of its newest driver
 
 A part is written once and named by every later manifest that still needs it. Files that no commit names are removed.
 Every attempt at an epoch writes under names of its own, so that a task that outlives its driver cannot touch the files
 of the next attempt.
+
+What is relied on of a file system or an object store is the contract of `Storage` (`storage.py`). That one driver alone
+commits an epoch, and what another one may delete, is the contract of `Decisions` (`decisions.py`). In an object store a
+commit has a ballot behind its name, and `claims/` has the newest driver's instead of `generation`.
 """
 
 from __future__ import annotations
@@ -27,16 +32,17 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headgate.spark import format_1
+from headgate.spark.decisions import Ballots, Decisions, FirstFile, Superseded
 from headgate.spark.messages import Place, WrittenFile
+from headgate.spark.storage import UNFINISHED, FileStorage, open_storage, without_secrets
 
 FORMAT = 3
 _READABLE = (2, FORMAT)
 """The formats of plans and commits that are read as they are: 3 added replicas to 2."""
-# Stores where a file appears whole when it is closed, so that a rename is neither needed nor atomic.
-_WHOLE_ON_CLOSE = {"s3", "gcs", "abfs"}
-_UNFINISHED = ".tmp"
+_FOLDERS = ("commits", "parts", "outbox", "plans", "tables", "published")
 # A commit is "<checksum> <JSON>".
 _CHECKSUM = 8
+_COMMIT = ".json"
 
 
 class CheckpointError(ValueError):
@@ -144,18 +150,18 @@ class Checkpoint:
 
     def __init__(self, uri: str, files: fs.FileSystem | None = None) -> None:
         self.uri = uri
+        self.name = without_secrets(uri)
+        """The URI as it may be shown."""
         try:
-            if files is not None:
-                self.files, self.root = files, uri
-            elif "://" in uri:
-                self.files, self.root = fs.FileSystem.from_uri(uri)
-            else:
-                self.files, self.root = fs.LocalFileSystem(), uri
-            self.root = self.root.rstrip("/")
-            for folder in ("commits", "parts", "outbox", "plans", "tables", "published"):
-                self.files.create_dir(f"{self.root}/{folder}", recursive=True)
+            self._storage = open_storage(uri, files)
+            self._storage.prepare(_FOLDERS)
         except (OSError, pa.ArrowException) as error:
-            raise CheckpointError(f"checkpoint {uri}: cannot be opened: {_reason(error)}") from error
+            raise CheckpointError(f"checkpoint {self.name}: cannot be opened: {_reason(error)}") from error
+        self._decisions: Decisions = (
+            FirstFile(self._storage) if isinstance(self._storage, FileStorage) else Ballots(self._storage)
+        )
+        # The last epoch that this driver knows to be committed (-1: none), once it has taken over.
+        self._last: int | None = None
         self._published: list[str] | None = None
         # The plans that this driver has saved since the plan of the newest commit, and the tables of plans.
         self._plans: list[str] = []
@@ -174,19 +180,10 @@ class Checkpoint:
 
     def write(self, file: str, data: bytes | pa.Buffer) -> None:
         """Makes a file appear whole or not at all."""
-        path = f"{self.root}/{file}"
-        direct = self.files.type_name in _WHOLE_ON_CLOSE
-        target = path if direct else f"{path}{_UNFINISHED}"
         try:
-            with self.files.open_output_stream(target) as stream:
-                stream.write(data)
-            if not direct:
-                self.files.move(target, path)
+            self._storage.write(file, data)
         except OSError as error:
-            raise CheckpointError(
-                f"checkpoint {self.uri}: {file} cannot be written: {_reason(error)}; nothing of this epoch was"
-                " committed, and it is repeated when the folder can be written"
-            ) from error
+            raise self._unwritten(file, error) from error
 
     def read(self, place: Place) -> pa.Table:
         """One part. Its checksum is verified."""
@@ -196,10 +193,9 @@ class Checkpoint:
     def read_bytes(self, place: Place) -> bytes:
         """The bytes at a place. Their checksum is verified."""
         try:
-            with self.files.open_input_file(f"{self.root}/{place.file}") as stream:
-                data: bytes = stream.read_at(place.length, place.offset)
+            data = self._storage.read_at(place.file, place.offset, place.length)
         except OSError as error:
-            raise CheckpointError(self.damaged(place.file, _reason(error))) from error
+            raise self._unread(place.file, error) from error
         if len(data) != place.length or zlib.crc32(data) != place.crc:
             raise CheckpointError(self.damaged(place.file, "its checksum is wrong"))
         return data
@@ -210,28 +206,33 @@ class Checkpoint:
         return format_1.manifest(found) if found.get("format") == format_1.FORMAT else found
 
     def commit(self, commit: Commit) -> None:
-        """The one atomic step: after it, the epoch has happened."""
-        file = f"commits/{commit.epoch:012d}.json"
-        if self.exists(file):
-            raise CheckpointError(
-                f"checkpoint {self.uri}: epoch {commit.epoch} has been committed by another run; is a second engine"
-                " using the same checkpoint? Stop one of them, or give it a folder of its own"
-            )
+        """The one atomic step: after it, the epoch has happened. Called after `next_generation`, if at all."""
         body = commit.text().encode()
-        self.write(file, b"%08x %s" % (zlib.crc32(body), body))
+        slot = _slot(commit.epoch)
+        try:
+            self._decisions.decide(f"commits/{slot}", b"%08x %s" % (zlib.crc32(body), body))
+        except Superseded as error:
+            raise CheckpointError(
+                f"checkpoint {self.name}: epoch {commit.epoch} has been committed by another run; is a second engine"
+                " using the same checkpoint? Stop one of them, or give it a folder of its own"
+            ) from error
+        except OSError as error:
+            raise self._unwritten(f"commits/{slot}", error) from error
+        self._last = commit.epoch
 
     def newest(self) -> Commit | None:
         """The last epoch that was committed, or None in a new folder."""
-        names = self._names("commits", ".json")
-        return self._load(names[-1]) if names else None
+        found = self._commit_files()
+        return self._load(found[max(found)]) if found else None
 
     def load(self, epoch: int) -> Commit:
         """One commit."""
-        return self._load(f"{epoch:012d}.json")
+        slot = _slot(epoch)
+        return self._load(self._commit_files().get(slot, [slot]))
 
     def commits(self) -> list[Commit]:
         """All commits that are still kept, oldest first."""
-        return [self._load(name) for name in self._names("commits", ".json")]
+        return [self._load(files) for files in self._commit_files().values()]
 
     def text(self, file: str) -> str | None:
         """The text of a small file of the checkpoint, or None if there is none."""
@@ -243,18 +244,16 @@ class Checkpoint:
     def content(self, file: str) -> bytes:
         """The bytes of a file, which must be there."""
         try:
-            with self.files.open_input_stream(f"{self.root}/{file}") as stream:
-                data: bytes = stream.read()
-                return data
+            return self._storage.read(file)
         except OSError as error:
-            raise CheckpointError(self.damaged(file, _reason(error))) from error
+            raise self._unread(file, error) from error
 
     def exists(self, file: str) -> bool:
         """Whether there is a file of this name."""
         try:
-            return bool(self.files.get_file_info(f"{self.root}/{file}").type == fs.FileType.File)
+            return self._storage.exists(file)
         except OSError as error:
-            raise CheckpointError(self.damaged(file, _reason(error))) from error
+            raise self._unread(file, error) from error
 
     def save_plan(self, name: str, data: bytes) -> None:
         """Writes a plan under the hash of its content. `clean` keeps it until the plan of a later one is committed."""
@@ -275,21 +274,42 @@ class Checkpoint:
 
     def identity(self) -> str:
         """A name for everything written under this checkpoint; the same after every restart."""
-        known = self.text("identity")
-        if known is None:
-            known = uuid.uuid4().hex[:8]
-            self.write("identity", known.encode())
-        return known
+        try:
+            known = self._decisions.settle("identity", uuid.uuid4().hex[:8].encode())
+            assert known is not None
+            return known.decode()
+        except Superseded as error:
+            raise self._taken() from error
+        except UnicodeDecodeError as error:
+            raise CheckpointError(self.damaged("identity", _reason(error))) from error
+        except OSError as error:
+            raise self._unwritten("identity", error) from error
 
     def next_generation(self) -> int:
-        """A number higher than that of every earlier driver of this checkpoint."""
-        known = self.text("generation")
+        """Takes the checkpoint over: a number higher than that of every earlier driver.
+
+        Called before `newest`: what that returns afterwards is final, also if an earlier driver still runs.
+        """
         try:
-            generation = 1 if known is None else int(known) + 1
+            generation = self._decisions.take_over()
+            self._last = None
+            slots = list(self._commit_files())
+            if slots:
+                self._decisions.settle(f"commits/{slots[-1]}")
+            self._last = _epoch(slots[-1]) if slots else -1
+            return generation
+        except Superseded as error:
+            raise self._taken() from error
         except ValueError as error:
             raise CheckpointError(self.damaged("generation", _reason(error))) from error
-        self.write("generation", str(generation).encode())
-        return generation
+        except OSError as error:
+            raise self._unwritten("generation", error) from error
+
+    def _taken(self) -> CheckpointError:
+        return CheckpointError(
+            f"checkpoint {self.name}: a second engine is starting on it; stop one of them, or give it a folder of its"
+            " own"
+        )
 
     def probe(self) -> None:
         """CheckpointError if the folder cannot be written, or its newest commit cannot be read."""
@@ -323,62 +343,83 @@ class Checkpoint:
     def clean(self, keep: int = 2) -> None:
         """Removes commits except the newest `keep` and the unpublished ones, and files that no kept commit names.
 
-        May be called on another thread than the one that commits, and while hosts write.
+        Does nothing if another driver has taken over. May be called on another thread than the one that commits, and
+        while hosts write.
         """
-        names = self._names("commits", ".json")
+        found = self._commit_files()
+        slots = list(found)
         published = self.published()
-        old = {name for name in names[:-keep] if int(name.removesuffix(".json")) <= published}
-        for name in old:
-            self._delete(f"commits/{name}")
-        kept = [self._load(name) for name in names if name not in old]
+        old = [slot for slot in slots[:-keep] if _epoch(slot) <= published]
+        doomed = [f"commits/{file}" for slot in old for file in found[slot]]
+        doomed += [f"commits/{file}" for slot in slots if slot not in old for file in found[slot][:-1]]
+        doomed += [file for files in self._files("").values() for file in files[:-1]]
+        kept = [self._load(found[slot]) for slot in slots if slot not in old]
         if not kept:
             return
+        newest = kept[-1].epoch
         named = {file for commit in kept for file in commit.files}
         named |= {place.file for commit in kept for _, place in commit.outbox if commit.epoch > published}
-        newest = kept[-1].epoch
         for folder in ("parts", "outbox"):
             for name in self._names(folder, unfinished=True):
                 # A host may be writing a file of a later epoch right now.
                 if f"{folder}/{name}" not in named and int(name.split("-")[0]) <= newest:
-                    self._delete(f"{folder}/{name}")
-        self._clean_plans(kept)
-
-    def _clean_plans(self, kept: Sequence[Commit]) -> None:
-        """Removes plans that neither a commit nor the next epoch needs, and tables that no plan needs."""
+                    doomed.append(f"{folder}/{name}")
+        for name in self._names("commits", unfinished=True):
+            if name.endswith(UNFINISHED) and int(name.split(".")[0]) <= newest:
+                doomed.append(f"commits/{name}")
         with self.saving:
-            if kept[-1].plan in self._plans:
-                del self._plans[: self._plans.index(kept[-1].plan)]
-            needed = {commit.plan for commit in kept if commit.plan} | set(self._plans)
-            self._keep("plans", needed)
-            if self._names("tables", unfinished=True):
-                known = self._plan_tables
-                self._plan_tables = {
-                    name: known.get(name) or self.saved_plan(name)["tables"] for name in self._names("plans")
-                }
-                self._keep("tables", {table for tables in self._plan_tables.values() for table in tables})
+            doomed += self._unneeded_plans(kept)
+            if self._decisions.is_newest():
+                for file in doomed:
+                    self._delete(file)
 
-    def _keep(self, folder: str, needed: Collection[str]) -> None:
-        for name in self._names(folder, unfinished=True):
-            if name not in needed:
-                self._delete(f"{folder}/{name}")
+    def _unneeded_plans(self, kept: Sequence[Commit]) -> list[str]:
+        """Plans that neither a commit nor the next epoch needs, and tables that no plan needs."""
+        if kept[-1].plan in self._plans:
+            del self._plans[: self._plans.index(kept[-1].plan)]
+        needed = {commit.plan for commit in kept if commit.plan} | set(self._plans)
+        doomed = self._except("plans", needed)
+        if self._names("tables", unfinished=True):
+            known = self._plan_tables
+            plans = [name for name in self._names("plans") if f"plans/{name}" not in doomed]
+            self._plan_tables = {name: known.get(name) or self.saved_plan(name)["tables"] for name in plans}
+            doomed += self._except("tables", {table for tables in self._plan_tables.values() for table in tables})
+        return doomed
+
+    def _except(self, folder: str, needed: Collection[str]) -> list[str]:
+        """The files of a folder that are not needed."""
+        return [f"{folder}/{name}" for name in self._names(folder, unfinished=True) if name not in needed]
 
     def _delete(self, file: str) -> None:
-        self.files.delete_file(f"{self.root}/{file}")
+        try:
+            self._storage.delete(file)
+        except OSError as error:
+            raise self._unwritten(file, error) from error
 
-    def _names(self, folder: str, suffix: str = "", unfinished: bool = False) -> list[str]:
+    def _commit_files(self) -> dict[str, list[str]]:
+        """The files of each commit, in order; the last of a commit counts.
+
+        For a driver these are the commits that it knows of: a later one is of another driver, and may not count.
+        """
+        found = {slot: files for slot, files in self._files("commits").items() if slot.endswith(_COMMIT)}
+        return {slot: found[slot] for slot in found if self._last is None or _epoch(slot) <= self._last}
+
+    def _files(self, folder: str) -> dict[str, list[str]]:
+        try:
+            return self._decisions.files(folder)
+        except OSError as error:
+            raise self._unlisted(folder, error) from error
+
+    def _names(self, folder: str, unfinished: bool = False) -> list[str]:
         """The files of a folder, in order; with `unfinished` also those that a crash left half-written."""
         try:
-            found = self.files.get_file_info(fs.FileSelector(f"{self.root}/{folder}"))
+            return self._storage.names(folder, unfinished)
         except OSError as error:
-            raise CheckpointError(f"checkpoint {self.uri}: {folder} cannot be listed: {_reason(error)}") from error
-        return sorted(
-            info.base_name
-            for info in found
-            if info.base_name.endswith(suffix) and (unfinished or not info.base_name.endswith(_UNFINISHED))
-        )
+            raise self._unlisted(folder, error) from error
 
-    def _load(self, name: str) -> Commit:
-        file = f"commits/{name}"
+    def _load(self, files: Sequence[str]) -> Commit:
+        """The commit with these files."""
+        file = f"commits/{files[-1]}"
         try:
             data = self.content(file)
             body = data[_CHECKSUM + 1 :]
@@ -398,17 +439,42 @@ class Checkpoint:
 
     def _unknown(self, file: str, format_: object) -> str:
         return (
-            f"checkpoint {self.uri}: {file} has format {format_}; this Headgate reads formats {format_1.FORMAT} to"
+            f"checkpoint {self.name}: {file} has format {format_}; this Headgate reads formats {format_1.FORMAT} to"
             f" {FORMAT}. Use the version of Headgate that wrote it, or give a new checkpoint folder to start over from"
             " the sources"
         )
 
+    def _unwritten(self, file: str, error: OSError) -> CheckpointError:
+        return CheckpointError(
+            f"checkpoint {self.name}: {file} cannot be written: {_reason(error)}; nothing of this epoch was"
+            " committed, and it is repeated when the folder can be written"
+        )
+
+    def _unread(self, file: str, error: OSError) -> CheckpointError:
+        """A file that is missing is damage; storage that cannot be reached is not."""
+        if isinstance(error, FileNotFoundError):
+            return CheckpointError(self.damaged(file, _reason(error)))
+        return CheckpointError(
+            f"checkpoint {self.name}: {file} cannot be read: {_reason(error)}; nothing is lost: start again when it can"
+        )
+
+    def _unlisted(self, folder: str, error: OSError) -> CheckpointError:
+        return CheckpointError(f"checkpoint {self.name}: {folder} cannot be listed: {_reason(error)}")
+
     def damaged(self, file: str, reason: str) -> str:
         """The message for a file that cannot be used."""
         return (
-            f"checkpoint {self.uri}: {file} is damaged ({reason}); restore it from a copy, or give a new checkpoint"
+            f"checkpoint {self.name}: {file} is damaged ({reason}); restore it from a copy, or give a new checkpoint"
             " folder to start over from the sources"
         )
+
+
+def _slot(epoch: int) -> str:
+    return f"{epoch:012d}{_COMMIT}"
+
+
+def _epoch(slot: str) -> int:
+    return int(slot.removesuffix(_COMMIT))
 
 
 def _places(found: list[Any]) -> tuple[tuple[str, Place], ...]:

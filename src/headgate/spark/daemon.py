@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 
 import pyspark.daemon as spark
-import pyspark.sql.pandas.serializers
-import pyspark.sql.pandas.types  # noqa: F401
 
-import headgate.spark.task  # noqa: F401
+# Where something is missing, the first task says so (`executor_start.py`).
+with suppress(ImportError):
+    import pyspark.sql.pandas.serializers
+    import pyspark.sql.pandas.types  # noqa: F401
+
+    import headgate.spark.task  # noqa: F401
 
 _work = spark.worker
 

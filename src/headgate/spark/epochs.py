@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +31,8 @@ from headgate.spark.spark_errors import may_be_catalyst, spark_errors
 
 _METRICS_EVERY = 0.5
 _CLEAN_EVERY = 20
+_HOST_PATIENCE = 20.0
+"""Seconds that the first epoch waits for a host that is being started."""
 
 
 class EpochsClosed(RuntimeError):
@@ -66,7 +69,8 @@ class Epochs:
     - `listen` is called with every epoch after its commit, in order
     - `budget`: seconds that an epoch may wait for the network
     - `owner`: the process that hosts end with; 0: the executor that starts them
-    - `hosts`: the host of each replica, as far as they are known; `beside`: how many hosts share a node
+    - `hosts`: those that are being started, one for each replica; the tasks of the first epoch start the ones that are
+      not there in time. `beside`: how many hosts share a node
 
     `commit` is the last commit, `waiting` the number of rows that waited in queues after it, `hosts` the addresses of
     the hosts that answered last. `preparation_changed`: the lanes should be prepared anew (see `prepare`).
@@ -82,12 +86,15 @@ class Epochs:
         listen: Callable[[Epoch], None],
         budget: float | None,
         owner: int = 0,
-        hosts: Sequence[HostAddress] = (),
+        hosts: Future[list[HostAddress | None]] | None = None,
         beside: int = 1,
     ) -> None:
+        # First: what is the newest commit after it stays so.
+        self._generation = checkpoint.next_generation()
         self.commit = checkpoint.newest() or Commit(-1)
         self.waiting = 0
-        self.hosts: list[HostAddress | None] = list(hosts)
+        self.hosts: list[HostAddress | None] = []
+        self._starting = hosts
         self.follow_up = False
         self.preparation_changed = False
         self._jobs = jobs
@@ -98,14 +105,13 @@ class Epochs:
         self._budget = budget
         self._owner = owner
         self._beside = beside
-        self._generation = checkpoint.next_generation()
         self._requests = 0
         self._plan: Plan | None = None
         self._plan_name = ""
         self._reported = self._done = 0.0
         self._since_clean = 0
         self._closed = False
-        self._failures = EpochFailures(checkpoint.uri)
+        self._failures = EpochFailures(checkpoint.name)
         self._catalyst = CatalystColumns()
         self._prefilter = Prefilter()
         # Queries that Catalyst fails for, until a commit contains their failure.
@@ -171,9 +177,9 @@ class Epochs:
             return
         if batch.batch > done + 1:
             raise CheckpointError(
-                f"checkpoint {self._checkpoint.uri}: the rows of batch {done + 1} of lane {lane.name} are in no commit,"
-                f" and Spark goes on with batch {batch.batch}; restore the newest file of commits/ from a copy, or give"
-                " a new checkpoint folder to start over from the sources"
+                f"checkpoint {self._checkpoint.name}: the rows of batch {done + 1} of lane {lane.name} are in no"
+                f" commit, and Spark goes on with batch {batch.batch}; restore the newest file of commits/ from a copy,"
+                " or give a new checkpoint folder to start over from the sources"
             )
         self._repeat(lambda: self._batch_epoch(batch))
 
@@ -195,6 +201,9 @@ class Epochs:
     def end_hosts(self) -> None:
         """Ends the hosts, whatever they do; no epoch follows."""
         self._jobs.close()
+        if self._starting is not None and self._starting.done():
+            with suppress(Exception):
+                self._await_hosts()
         hosts, self.hosts = self.hosts, []
         self._end(hosts)
 
@@ -313,7 +322,15 @@ class Epochs:
             return self._jobs.answers(rows, 1)
         return self._jobs.answers(routed(rows, packing, plan.placement), plan.replicas)
 
+    def _await_hosts(self) -> None:
+        """Before the first epoch: no other hosts are needed."""
+        starting, self._starting = self._starting, None
+        if starting is not None:
+            with suppress(TimeoutError):
+                self.hosts = starting.result(_HOST_PATIENCE)
+
     def _request(self, packing: str | None, arrived: float, finish: bool, drain: bool = False) -> JobRequest:
+        self._await_hosts()
         self._requests += 1
         replicas = self.plan.replicas
         common = EpochRequest(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.spark.messages import HostAddress
-from headgate.spark.processes import is_alive, node
+from headgate.spark.processes import is_alive, memory_of_host, node
 from headgate.spark.wire import ConnectionLost, Wire
 
 CONNECT_TIMEOUT = 5.0
@@ -61,6 +61,12 @@ def ensure_host(run: str, replica: int, token: str, owner: int, tcp: bool = Fals
         return _start(
             {"name": name, "token": token, "owner": owner, "tcp": tcp, "memory": memory, "folder": str(folder)}
         )
+
+
+def ensure_hosts(run: str, replicas: int, token: str, owner: int) -> list[HostAddress | None]:
+    """The hosts of all replicas on this node."""
+    memory = memory_of_host(replicas)
+    return [ensure_host(run, replica, token, owner, memory=memory) for replica in range(replicas)]
 
 
 def connect(address: HostAddress) -> Wire:

@@ -14,6 +14,7 @@ from headgate.graph.types import Schema
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.epoch_failures import LaneError
 from headgate.spark.lane import Lane, LaneBatch
+from headgate.spark.lane_log import LaneLog
 from headgate.spark.packing import Packing
 from headgate.spark.required_columns import RequiredColumns, required_columns
 from headgate.spark.source_rows import SourceRows, StreamOpener
@@ -55,8 +56,8 @@ class Preparation(Protocol):
 class Lanes:
     """The lanes of an engine. The streams known at the start share one; each later one gets a lane of its own.
 
-    Used by one thread. Spark's own checkpoints of the lanes are in the folder `lanes` of the checkpoint, beside a list
-    of the streams that each lane reads: after a restart Spark needs the same sources in the same order.
+    Used by one thread. Spark's own checkpoints of the lanes are in `log`; the checkpoint has a list of the streams that
+    each lane reads: after a restart Spark needs the same sources in the same order.
 
     - `deliver` and `ended`: see `Lane`; `refuse` is called with a closed lane before it is stopped: no batch that it
       has delivered may stay undone
@@ -67,6 +68,7 @@ class Lanes:
         self,
         sources: StreamOpener,
         checkpoint: Checkpoint,
+        log: LaneLog,
         frames: Mapping[str, Any],
         deliver: Callable[[LaneBatch], None],
         ended: Callable[[Lane, Exception | None], None],
@@ -75,6 +77,7 @@ class Lanes:
     ) -> None:
         self._sources = sources
         self._checkpoint = checkpoint
+        self._log = log
         self._frames = frames
         self._deliver = deliver
         self._ended = ended
@@ -161,8 +164,8 @@ class Lanes:
             planned.lane.close()
             self._refuse(planned.lane)
             planned.lane.stop()
-        place = f"{self._checkpoint.uri.rstrip('/')}/lanes/{planned.name}"
         folders = self._folders(planned)
+        place = self._log.place(planned.name)
         planned.lane = Lane(planned.name, planned.key, frame, careful, place, self._deliver, self._ended, folders)
         planned.lane.start(once=self._once, every=self._every)
 

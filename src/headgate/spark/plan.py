@@ -17,7 +17,7 @@ from headgate.spark.checkpoint import FORMAT, Checkpoint, CheckpointError, Commi
 from headgate.spark.delivery import Delivery
 from headgate.spark.packing import Packing
 from headgate.spark.placement import Placement
-from headgate.spark.static_tables import load_table, save_table
+from headgate.spark.static_tables import load_bytes, load_table, save_bytes, save_table
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,9 @@ class Plan:
     """Fixed for an epoch; a change makes another plan, which the next epoch uses.
 
     In the checkpoint a plan is JSON, named by its content: the SQL and class of each query, which a restart compares
-    with its own, and everything that a host needs. Its static tables are files of their own, written once. Without a
+    with its own, and everything that a host needs. Its static tables are files of their own, written once; so are the
+    `modules` of users' functions (`shipping.py`), where hosts do not find them. A host uses the plan that its driver
+    has just written and named by its content: code that was in the checkpoint before is never imported. Without a
     `placement` there is one replica, which runs all queries.
     """
 
@@ -38,6 +40,7 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
     delivery: Delivery | None = None
     placement: Placement | None = None
+    modules: bytes = b""
 
     @property
     def replicas(self) -> int:
@@ -57,9 +60,11 @@ class Plan:
                 "limits": asdict(self.limits),
                 "delivery": None if self.delivery is None else asdict(self.delivery),
                 "placement": None if self.placement is None else self.placement.given,
+                "modules": save_bytes(checkpoint, self.modules) if self.modules else "",
             }
+            files = {*tables.values(), str(values["modules"])}
             queries = {query.name: {"sql": query.sql, "class": query.cls.name} for query in self.queries}
-            head = json.dumps({"format": FORMAT, "queries": queries, "tables": sorted(set(tables.values()))})
+            head = json.dumps({"format": FORMAT, "queries": queries, "tables": sorted(files - {""})})
             data = f'{head[:-1]}, "plan": {written(values)}}}'.encode()
             name = hashlib.sha256(data).hexdigest()[:16]
             checkpoint.save_plan(name, data)
@@ -81,10 +86,11 @@ class Plan:
                 Limits(**values["limits"]),
                 None if values["delivery"] is None else Delivery(**values["delivery"]),
                 Placement.of(values["placement"]) if values.get("placement") else None,
+                load_bytes(checkpoint, values["modules"]) if values.get("modules") else b"",
             )
         except (GraphFormatError, KeyError, TypeError) as error:
             raise CheckpointError(
-                f"checkpoint {checkpoint.uri}: plan {name} was written by another version of Headgate: {error}"
+                f"checkpoint {checkpoint.name}: plan {name} was written by another version of Headgate: {error}"
             ) from error
 
     @staticmethod

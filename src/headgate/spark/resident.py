@@ -30,6 +30,7 @@ from headgate.spark.local_plan import LocalPlan
 from headgate.spark.messages import EpochRequest, ExpressionFailure, Place
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
+from headgate.spark.shipping import make_importable
 from headgate.spark.verdicts import Verdict
 
 DEAD_SCHEMA = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("row", pa.string())])
@@ -77,6 +78,7 @@ class ResidentNetwork:
         self._checkpoint = Checkpoint(request.checkpoint)
         self._plan_name = request.plan
         self._plan = plan = Plan.load(self._checkpoint, request.plan)
+        make_importable(plan.modules)
         self._store = CheckpointStore(self._checkpoint)
         self._run, self._replica = request.run, request.replica
         self._local = LocalPlan(plan, self._replica)
@@ -167,6 +169,7 @@ class ResidentNetwork:
         if name == self._plan_name:
             return
         plan = Plan.load(self._checkpoint, name)
+        make_importable(plan.modules)
         local = LocalPlan(plan, self._replica)
         before, after = self._local.queries, local.queries
         running = self.network.queries

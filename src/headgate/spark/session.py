@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.spark import class_archive
+from headgate.spark.shipping import package_zip, ship_package
 
 _QUIET = Path(__file__).with_name("log4j2.properties")
 _ANYWHERE = {
@@ -30,11 +31,12 @@ _ANYWHERE = {
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
     # How long a lane sleeps between two polls; Spark's default is 10 ms.
     "spark.sql.streaming.pollingDelayMs": "2",
+    "spark.ui.showConsoleProgress": "false",
     # An expression that asks for 2 GB (repeat, lpad) or nests too deeply fails its query; by default it ends the JVM.
     "spark.executor.killOnFatalError.depth": "0",
 }
 # Measured on 2 cores: a foreachBatch trigger takes 204 ms with Spark's defaults and 85 ms with these.
-_LOCAL = {
+_LOCAL_FILES = {
     # With Hadoop's default, each checkpoint file costs several forked chmods.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
@@ -42,9 +44,10 @@ _LOCAL = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
+}
+_LOCAL = {
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
@@ -78,21 +81,64 @@ def untuned_session(name: str) -> Any:
     return made
 
 
-def session(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:
-    """A session on a master, by default local. The settings that make local mode fast are used only there."""
+def session(
+    name: str, master: str | None = None, settings: Mapping[str, str] | None = None, local_files: bool = True
+) -> Any:
+    """A session on a master, by default local.
+
+    Local mode gets the settings that make it fast. A cluster gets what its executors need: this package, which need not
+    be installed there (`shipping.py`). `local_files`: the lane log is in a local or mounted folder; the settings that
+    make that fast would keep Hadoop from writing to S3.
+    """
     from pyspark.sql import SparkSession
 
-    # Workers must use this Python: another one would lack our package.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     master = master or "local[*]"
-    if master.startswith("local"):
+    local = master.startswith("local")
+    if local:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
         here = {**_LOCAL, "spark.driver.extraJavaOptions": f"{local_options()} {class_archive.options()}"}
     else:
-        # Executors on nodes with the same files find this package where the driver has it.
-        here = {"spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2])}
-    chosen = {**_ANYWHERE, **here, **(settings or {})}
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        here = _cluster()
+    files = _LOCAL_FILES if local_files else {}
     builder = SparkSession.builder.master(master).appName(name)
-    for key, value in chosen.items():
+    for key, value in {**_ANYWHERE, **files, **here, **(settings or {})}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    made = builder.getOrCreate()
+    if not local:
+        python = made.sparkContext.getConf().get("spark.pyspark.python")
+        if python:
+            # PySpark itself reads only the environment.
+            made.sparkContext.pythonExec = python
+        ship_package(made)
+    return made
+
+
+def _cluster() -> dict[str, str]:
+    """Settings that add to those in the user's `spark-defaults.conf`."""
+    known = _defaults()
+    archive = class_archive.options()
+    path = "spark.executorEnv.PYTHONPATH"
+    driver, executor = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
+    return {
+        # Spark puts shipped files into the working directory of executors, before it starts Python there: the process
+        # that workers are forked from (`daemon.py`) is in the package.
+        path: os.pathsep.join(part for part in (package_zip().name, known.get(path)) if part),
+        driver: f"{local_options()} {archive} {known.get(driver, '')}".strip(),
+        # Where the nodes do not have the driver's archive, their JVM starts without.
+        **({executor: f"{archive} {known.get(executor, '')}".strip()} if archive else {}),
+    }
+
+
+def _defaults() -> dict[str, str]:
+    """What `spark-defaults.conf` says; what we set would replace it."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    folder = os.environ.get("SPARK_CONF_DIR") or f"{_find_spark_home()}/conf"
+    try:
+        lines = Path(folder, "spark-defaults.conf").read_text().splitlines()
+    except OSError:
+        return {}
+    pairs = (line.strip().split(None, 1) for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}

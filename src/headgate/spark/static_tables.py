@@ -23,20 +23,31 @@ def save_table(checkpoint: Checkpoint, table: pa.Table) -> str:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    data = sink.getvalue()
-    name = hashlib.sha256(data).hexdigest()[:16]
-    checkpoint.write(f"tables/{name}", data)
+    name = save_bytes(checkpoint, sink.getvalue())
     _names[id(table)] = (ref(table), name)
     return name
+
+
+def save_bytes(checkpoint: Checkpoint, data: bytes | pa.Buffer) -> str:
+    """Writes a file that plans share, and returns its name."""
+    name = hashlib.sha256(data).hexdigest()[:16]
+    checkpoint.write(f"tables/{name}", data)
+    return name
+
+
+def load_bytes(checkpoint: Checkpoint, name: str) -> bytes:
+    """A file that plans share; its content is compared with its name."""
+    data = checkpoint.content(f"tables/{name}")
+    if hashlib.sha256(data).hexdigest()[:16] != name:
+        raise CheckpointError(checkpoint.damaged(f"tables/{name}", "its checksum is wrong"))
+    return data
 
 
 def load_table(checkpoint: Checkpoint, name: str) -> pa.Table:
     """A saved table; the same object as long as it is in use."""
     found = _loaded.get((checkpoint.uri, name))
     if found is None:
-        data = checkpoint.content(f"tables/{name}")
-        if hashlib.sha256(data).hexdigest()[:16] != name:
-            raise CheckpointError(checkpoint.damaged(f"tables/{name}", "its checksum is wrong"))
+        data = load_bytes(checkpoint, name)
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             found = _loaded[checkpoint.uri, name] = reader.read_all()
     return found

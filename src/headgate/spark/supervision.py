@@ -39,7 +39,9 @@ BROKEN = 70
 
 # Arrow imports these when it first needs them, which takes most of a second: before the fork it is done once.
 for _module in ("pandas", "pyarrow.acero", "pyarrow.dataset", "pyarrow.parquet"):
-    import_module(_module)
+    # Arrow does without pandas, which an executor need not have.
+    with suppress(ImportError):
+        import_module(_module)
 
 
 class Supervisor:

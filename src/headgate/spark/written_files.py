@@ -9,13 +9,7 @@ from pyarrow import fs
 
 from headgate.spark.messages import DEAD, WrittenFile
 from headgate.spark.results import SinkError
-
-_OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
-
-
-def is_object_store(files: fs.FileSystem) -> bool:
-    """Whether a file system has no rename and no folders: a file appears whole when it is closed or copied."""
-    return files.type_name.removeprefix("py::") in _OBJECT_STORES
+from headgate.spark.storage import is_object_store
 
 
 def open_folder(path: str) -> tuple[fs.FileSystem, str]:

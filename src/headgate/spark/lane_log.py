@@ -1,0 +1,124 @@
+"""Where Spark keeps its own logs of the lanes: below the checkpoint, or elsewhere where Spark cannot write there.
+
+Spark writes them through Hadoop, which reads object stores only with a library that Spark does not contain. The driver
+alone reads and writes them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from headgate.spark.checkpoint import Checkpoint, CheckpointError
+from headgate.spark.storage import below, without_secrets
+
+_S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+_SCHEMES = {
+    "s3": ("s3a", _S3A, "org.apache.hadoop:hadoop-aws"),
+    "gs": ("gs", "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem", ""),
+    "gcs": ("gs", "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem", ""),
+}
+"""Object stores by the scheme of their URI for `pyarrow.fs`: Hadoop's scheme, its class, and the package to load."""
+
+
+class LaneLog:
+    """The folder of Spark's logs, one folder a lane, as a path or a URI that Hadoop opens."""
+
+    def __init__(self, spark: Any, folder: str) -> None:
+        self._spark = spark
+        self.folder = folder
+
+    def place(self, lane: str) -> str:
+        """Where the log of a lane is."""
+        return below(self.folder, lane)
+
+    def check(self, name: str, lanes: Mapping[str, int]) -> None:
+        """CheckpointError if the log of a lane does not contain the last batch that is committed.
+
+        Spark would begin with batch 0 again, and its rows would be taken for those of the committed batch 0. `name` is
+        the checkpoint's, `lanes` the last committed batch of each lane.
+        """
+        for lane, batch in lanes.items():
+            if not self._exists(f"{self.place(lane)}/offsets/{batch}"):
+                raise CheckpointError(
+                    f"checkpoint {name}: Spark's log of lane {lane} in {without_secrets(self.folder)} does not contain"
+                    f" batch {batch}, which is committed; restore the log from a copy (with --lane-log, give the folder"
+                    " that it was in), or give a new checkpoint folder to start over from the sources"
+                )
+
+    def _exists(self, path: str) -> bool:
+        if "://" not in path:
+            return os.path.exists(path)
+        context = self._spark.sparkContext
+        found = context._jvm.org.apache.hadoop.fs.Path(path)
+        return bool(found.getFileSystem(context._jsc.hadoopConfiguration()).exists(found))
+
+
+def open_lane_log(spark: Any, checkpoint: Checkpoint, folder: str | None, run: str) -> LaneLog:
+    """The lane log of a checkpoint; `folder` is what the user gives, `run` the identity of the checkpoint.
+
+    CheckpointError if the user gives none and Spark cannot write below the checkpoint.
+    """
+    if folder is not None:
+        # A folder may be given for several checkpoints, and a wrong one must not be taken for the right one.
+        return LaneLog(spark, below(folder if "://" in folder else os.path.abspath(folder), run))
+    known = _SCHEMES.get(urlsplit(checkpoint.uri).scheme) if "://" in checkpoint.uri else None
+    if known is None:
+        return LaneLog(spark, below(checkpoint.uri, "lanes"))
+    scheme, class_, package = known
+    if not _has_class(spark, class_):
+        library = ""
+        if package:
+            version = spark.sparkContext._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
+            library = f", or let Spark load {package}:{version}"
+        raise CheckpointError(
+            f"checkpoint {checkpoint.name}: Spark has no {scheme}:// to write its log of the lanes to; give a folder"
+            f" for it with --lane-log DIR (in Python lane_log=…){library}"
+        )
+    parts = urlsplit(checkpoint.uri)
+    if class_ == _S3A:
+        _configure_s3a(spark, checkpoint.uri)
+    return LaneLog(spark, below(f"{scheme}://{parts.hostname}{parts.path}", "lanes"))
+
+
+def _has_class(spark: Any, name: str) -> bool:
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        spark.sparkContext._jvm.org.apache.spark.util.Utils.classForName(name, True, False)
+        return True
+    except Py4JJavaError:
+        return False
+
+
+def _configure_s3a(spark: Any, uri: str) -> None:
+    """Lets Hadoop reach the bucket as `pyarrow.fs` does, unless the user has configured it."""
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    for key, value in s3a_settings(uri).items():
+        if not configuration.get(key):
+            configuration.set(key, value)
+
+
+def s3a_settings(uri: str) -> dict[str, str]:
+    """Hadoop's settings for the bucket of a URI with the options of `pyarrow.fs`.
+
+    >>> s3a_settings("s3://k:s@b/p?endpoint_override=localhost:9000&scheme=http&region=eu-west-1")
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {'fs.s3a.bucket.b.access.key': 'k', 'fs.s3a.bucket.b.secret.key': 's',
+     'fs.s3a.bucket.b.endpoint.region': 'eu-west-1', 'fs.s3a.bucket.b.endpoint': 'http://localhost:9000',
+     'fs.s3a.bucket.b.path.style.access': 'true'}
+    """
+    parts = urlsplit(uri)
+    options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    found: dict[str, str] = {}
+    if parts.username is not None and parts.password is not None:
+        found |= {"access.key": unquote(parts.username), "secret.key": unquote(parts.password)}
+    if "region" in options:
+        found["endpoint.region"] = options["region"]
+    if "endpoint_override" in options:
+        endpoint = options["endpoint_override"]
+        found["endpoint"] = endpoint if "://" in endpoint else f"{options.get('scheme', 'https')}://{endpoint}"
+        found["path.style.access"] = "true"
+    return {f"fs.s3a.bucket.{parts.hostname}.{key}": value for key, value in found.items()}
