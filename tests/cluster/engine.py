@@ -25,11 +25,11 @@ ROWS = 20
 
 
 def _settings(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a task: the Unix socket to the executor, and the process that Python workers are forked from."""
+    """In a task: whether it talks to the executor by a Unix socket, and the process that workers are forked from."""
     for _ in batches:
         pass
     daemon = Path(f"/proc/{os.getppid()}/cmdline").read_text().replace("\0", " ")
-    socket = os.environ.get("PYTHON_WORKER_FACTORY_SOCK_DIR") or os.environ.get("PYTHON_WORKER_FACTORY_SOCK_PATH", "")
+    socket = os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "")
     yield pa.RecordBatch.from_pydict({"socket": [socket], "daemon": [daemon]})
 
 
