@@ -100,13 +100,14 @@ def test_explain_shows_shared_operators(capsys: pytest.CaptureFixture[str]) -> N
 def test_explain_shows_where_queries_run(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = headgate(capsys, "explain", str(FIRE), "--replicas", "2")
     assert code == 0
-    assert "sensors  by location   fire, dry_heat, climate, fires_by_hour" in out
+    assert "by location   fire, dry_heat, climate, hottest/0, fires_by_hour" in out
     code, out, _ = headgate(capsys, "explain", str(FIRE), "--replicas", "2", "--format", "json")
     placement = json.loads(out)["placement"]
     assert placement["replicas"] == 2
     assert placement["queries"]["climate"] is None
     assert placement["queries"]["hottest"] == 0
-    assert [each["route"] for each in placement["streams"]["sensors"]] == ["by location", "to replica 0"]
+    assert [each["route"] for each in placement["streams"]["sensors"]] == ["by location"]
+    assert placement["streams"]["hottest/0"] == [{"route": "to replica 0", "queries": ["hottest"]}]
 
 
 def test_explain_as_json(capsys: pytest.CaptureFixture[str]) -> None:

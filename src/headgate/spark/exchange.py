@@ -26,6 +26,7 @@ from headgate.expressions.keys import flatten
 from headgate.graph.operators import Aggregate, Candidates, Merge, Operator, Partial, Send, Source, Top
 from headgate.graph.queries import Query
 from headgate.graph.types import BIGINT, Field, Schema
+from headgate.spark.placement import streams_of
 from headgate.spark.splitting import keys_of, splitting
 
 
@@ -49,9 +50,13 @@ class Division:
 
 
 def divided(query: Query) -> Division:
-    """A query divided at the exchanges that let a part of it run on all replicas; as it is if there are none."""
+    """A query divided at the exchanges that let a part of it run on all replicas; as it is if there are none, or if it
+    is a part of a divided query."""
     divider = _Divider(query)
-    plan = divider.above(query.plan)
+    is_part = isinstance(query.plan, Send) or any(
+        stream.startswith(f"{query.name}/") for stream in streams_of(query.plan)
+    )
+    plan = query.plan if is_part else divider.above(query.plan)
     if not divider.fragments:
         return Division(query, (), {node: node for node in query.plan.walk()})
     return Division(replace(query, plan=plan), tuple(divider.fragments), divider.nodes, divider.halves)
