@@ -189,7 +189,7 @@ def _placed(queries: Sequence[Query], streams: Sequence[Stream], replicas: int) 
     parts = [part for query in queries for part in divided(query).parts]
     placement = place(parts, replicas)
     # A fragment is a stream of its own.
-    names = {each.name: each.schema.names for each in (*streams, *parts)}
+    names = {part.name: part.schema.names for part in parts} | {each.name: each.schema.names for each in streams}
     routes: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for stream in placement.streams:
         for route in placement.routes_of(stream):
