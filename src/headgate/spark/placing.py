@@ -10,6 +10,7 @@ from headgate.graph.expressions import Expr
 from headgate.graph.operators import Operator, Source
 from headgate.graph.queries import Query
 from headgate.graph.types import BOOLEAN
+from headgate.spark.exchange import Division, divided
 from headgate.spark.placement import SPREAD, Placement, Route, streams_of
 from headgate.spark.splitting import KeyPart, Splitting, splitting
 
@@ -34,9 +35,8 @@ def place(queries: Sequence[Query], replicas: int, costs: Mapping[str, float] | 
     """
     if replicas == 1:
         return Placement.single(tuple(queries))
-    known = {name: max(cost, _NOTHING) for name, cost in (estimated_costs(queries) | dict(costs or {})).items()}
-    total = sum(known[query.name] for query in queries)
-    heavy = total / (2 * replicas)
+    known = _known_costs(queries, costs)
+    heavy = _heavy(known, replicas)
     ways = {query.name: splitting(query.plan) for query in queries}
     mains = _main_keys(ways, known)
     routes: dict[str, dict[str, Route]] = {}
@@ -58,6 +58,29 @@ def place(queries: Sequence[Query], replicas: int, costs: Mapping[str, float] | 
     for query in rest:
         routes[query.name] = dict.fromkeys(streams_of(query.plan), Route.to(homes[query.name]))
     return Placement(replicas, {query.name: routes[query.name] for query in queries})
+
+
+def to_divide(
+    queries: Sequence[Query], replicas: int, costs: Mapping[str, float] | None = None
+) -> tuple[Division, ...]:
+    """The divisions (`exchange.py`) that pay: of queries that would run whole and cost more than half of a replica's
+    share. What a cheaper one saves is less than its exchange costs."""
+    if replicas == 1:
+        return ()
+    known = _known_costs(queries, costs)
+    heavy = _heavy(known, replicas)
+    found = (divided(query) for query in queries if known[query.name] > heavy and splitting(query.plan) is None)
+    return tuple(division for division in found if division.fragments)
+
+
+def _known_costs(queries: Sequence[Query], costs: Mapping[str, float] | None) -> dict[str, float]:
+    given = costs or {}
+    return {name: max(given.get(name, cost), _NOTHING) for name, cost in estimated_costs(queries).items()}
+
+
+def _heavy(costs: Mapping[str, float], replicas: int) -> float:
+    """The cost above which it pays to split a query: half of a replica's share."""
+    return sum(costs.values()) / (2 * replicas)
 
 
 def estimated_costs(queries: Iterable[Query]) -> dict[str, float]:
