@@ -36,7 +36,7 @@ from headgate.spark.lanes import Lanes
 from headgate.spark.plan import Plan
 from headgate.spark.processes import memory_of_host
 from headgate.spark.publisher import Publisher
-from headgate.spark.replicas import default_replicas, hosts_per_node, placed
+from headgate.spark.replicas import default_replicas, hosts_per_node, parts_of, placed
 from headgate.spark.results import Writer
 from headgate.spark.resumption import Resumption
 from headgate.spark.session import session
@@ -432,16 +432,20 @@ class Engine:
         epochs, balance = self._epochs, self._balance
 
         def plan(lanes: Lanes) -> Plan:
+            declared = tuple(queries.values())
+            before = epochs.known_plan(self._replicas)
+            parts = parts_of(declared, self._replicas)
             return Plan(
-                tuple(queries.values()),
+                declared,
                 self._policy,
                 mode=self._mode,
                 threads=self._threads,
                 tables=self._tables,
-                packings=lanes.plan(streams, list(queries.values())),
+                packings=lanes.plan(streams, declared),
                 limits=Limits(memory=None if self._spill_limit is None else max(1, self._spill_limit // self._beside)),
                 delivery=Delivery(_SINKS, os.getcwd(), self._kept, self.dead_letters),
-                placement=placed(tuple(queries.values()), self._replicas, epochs.known_plan, balance.costs),
+                placement=placed(parts or declared, self._replicas, before, balance.costs),
+                parts=parts,
             )
 
         self._plan = self._driver.replan(plan)
@@ -459,7 +463,7 @@ class Engine:
         driver, epochs = self._driver, self._epochs
         if driver is None or epochs is None or epochs.plan.placement is None:
             return
-        better = self._balance.better(epochs.plan.queries, epochs.plan.placement)
+        better = self._balance.better(epochs.plan.run_queries, epochs.plan.placement)
         if better is not None:
             driver.submit(lambda: driver.replan(lambda _: replace(epochs.plan, placement=better)))
 

@@ -26,7 +26,8 @@ class Plan:
 
     In the checkpoint a plan is JSON, named by its content: the SQL and class of each query, which a restart compares
     with its own, and everything that a host needs. Its static tables are files of their own, written once. Without a
-    `placement` there is one replica, which runs all queries.
+    `placement` there is one replica, which runs all queries. `parts` are the queries as several replicas run them:
+    divided at exchanges, with their fragments.
     """
 
     queries: tuple[Query, ...]
@@ -38,6 +39,12 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
     delivery: Delivery | None = None
     placement: Placement | None = None
+    parts: tuple[Query, ...] = ()
+
+    @property
+    def run_queries(self) -> tuple[Query, ...]:
+        """What the replicas run: the queries, or their `parts` (`exchange.py`)."""
+        return self.parts or self.queries
 
     @property
     def replicas(self) -> int:
@@ -57,6 +64,7 @@ class Plan:
                 "limits": asdict(self.limits),
                 "delivery": None if self.delivery is None else asdict(self.delivery),
                 "placement": None if self.placement is None else self.placement.given,
+                "parts": self.parts,
             }
             queries = {query.name: {"sql": query.sql, "class": query.cls.name} for query in self.queries}
             head = json.dumps({"format": FORMAT, "queries": queries, "tables": sorted(set(tables.values()))})
@@ -81,6 +89,7 @@ class Plan:
                 Limits(**values["limits"]),
                 None if values["delivery"] is None else Delivery(**values["delivery"]),
                 Placement.of(values["placement"]) if values.get("placement") else None,
+                values.get("parts", ()),
             )
         except (GraphFormatError, KeyError, TypeError) as error:
             raise CheckpointError(
