@@ -464,8 +464,16 @@ class Engine:
         if driver is None or epochs is None or epochs.plan.placement is None:
             return
         better = self._balance.better(epochs.plan.run_queries, epochs.plan.placement)
-        if better is not None:
-            driver.submit(lambda: driver.replan(lambda _: replace(epochs.plan, placement=better)))
+        if better is None:
+            return
+
+        def moved(_: Lanes) -> Plan:
+            plan = epochs.plan
+            # Queries may have changed since.
+            same = {query.name for query in plan.run_queries} == set(better.routes)
+            return replace(plan, placement=better) if same else plan
+
+        driver.submit(lambda: driver.replan(moved))
 
     def _close(self, patience: float | None = _PATIENCE) -> None:
         """Ends everything but Spark; sinks have `patience` seconds to take what is committed."""
