@@ -31,7 +31,7 @@ def group_of(spark: Any) -> GroupOf:
     return cache(lambda name: Group(GROUPS[name], type_of, side))
 
 
-@pytest.mark.parametrize("replicas", [1, 2, 4])
+@pytest.mark.parametrize("replicas", [pytest.param(1, marks=pytest.mark.slow), 2, 4])
 @pytest.mark.parametrize("name", list(GROUPS))
 def test_the_expected_rows(name: str, replicas: int, group_of: GroupOf) -> None:
     group = group_of(name)
@@ -54,7 +54,7 @@ def test_each_query_split_by_its_own_key(name: str, group_of: GroupOf) -> None:
     check(running, group)
 
 
-@pytest.mark.parametrize("replicas", [2, 3])
+@pytest.mark.parametrize("replicas", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", list(GROUPS))
 def test_divided_at_exchanges(name: str, replicas: int, group_of: GroupOf) -> None:
     """Aggregates without keys, tops of windows and changes of keys; rescaled now and then."""
