@@ -10,7 +10,7 @@ from headgate.graph.expressions import Column
 from headgate.graph.queries import Query
 from headgate.graph.types import INT
 from headgate.spark.placement import SPREAD, Placement, Route
-from headgate.spark.placing import place, to_divide
+from headgate.spark.placing import place
 from headgate.sql import Catalog
 
 STREAMS = """
@@ -116,20 +116,6 @@ def test_a_light_selection_beside_whole_queries_runs_whole() -> None:
     given = queries(f"SELECT count(*) AS c FROM s GROUP BY {W}", "SELECT n FROM s WHERE n > 3")
     assert route(place(given, 2, {"q0": 1.0, "q1": 0.01}), "q1") == "s one"
     assert route(place(given, 2, {"q0": 1.0, "q1": 1.0}), "q1") == "s spread"
-
-
-def test_heavy_queries_that_would_run_whole_are_divided() -> None:
-    given = queries(
-        f"SELECT count(*) AS c FROM s GROUP BY {W}", f"SELECT max(n) AS c FROM s GROUP BY {W}", by_window("k")
-    )
-    costs = {"q0": 1.0, "q1": 0.1, "q2": 1.0}
-    [division] = to_divide(given, 2, costs)
-    assert (division.query.name, [each.name for each in division.fragments]) == ("q0", ["q0/0"])
-    parts = [*division.parts, given[1], given[2]]
-    found = place(parts, 2, costs)
-    assert route(found, "q0/0") == "s by k"
-    assert found.routes["q0"]["q0/0"].kind == "one"
-    assert not to_divide(given, 1, costs)
 
 
 def test_one_replica_changes_nothing() -> None:

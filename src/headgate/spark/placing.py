@@ -10,7 +10,6 @@ from headgate.graph.expressions import Expr
 from headgate.graph.operators import Operator, Source
 from headgate.graph.queries import Query
 from headgate.graph.types import BOOLEAN
-from headgate.spark.exchange import Division, divided
 from headgate.spark.placement import SPREAD, Placement, Route, streams_of
 from headgate.spark.splitting import KeyPart, Splitting, splitting
 
@@ -58,19 +57,6 @@ def place(queries: Sequence[Query], replicas: int, costs: Mapping[str, float] | 
     for query in rest:
         routes[query.name] = dict.fromkeys(streams_of(query.plan), Route.to(homes[query.name]))
     return Placement(replicas, {query.name: routes[query.name] for query in queries})
-
-
-def to_divide(
-    queries: Sequence[Query], replicas: int, costs: Mapping[str, float] | None = None
-) -> tuple[Division, ...]:
-    """The divisions (`exchange.py`) that pay: of queries that would run whole and cost more than half of a replica's
-    share. What a cheaper one saves is less than its exchange costs."""
-    if replicas == 1:
-        return ()
-    known = _known_costs(queries, costs)
-    heavy = _heavy(known, replicas)
-    found = (divided(query) for query in queries if known[query.name] > heavy and splitting(query.plan) is None)
-    return tuple(division for division in found if division.fragments)
 
 
 def _known_costs(queries: Sequence[Query], costs: Mapping[str, float] | None) -> dict[str, float]:
