@@ -46,7 +46,7 @@ from headgate.spark.lanes import Lanes
 from headgate.spark.messages import HostAddress
 from headgate.spark.plan import Plan
 from headgate.spark.publisher import Publisher
-from headgate.spark.replicas import default_replicas, hosts_per_node, placed
+from headgate.spark.replicas import default_replicas, hosts_per_node, parts_of, placed
 from headgate.spark.replies import Replies
 from headgate.spark.resident import functions_of
 from headgate.spark.results import Writer
@@ -459,16 +459,20 @@ class Engine:
         epochs, balance = self._epochs, self._balance
 
         def plan(lanes: Lanes) -> Plan:
+            declared = tuple(queries.values())
+            before = epochs.known_plan(self._replicas)
+            parts = parts_of(declared, self._replicas)
             return Plan(
-                tuple(queries.values()),
+                declared,
                 self._policy,
                 mode=self._mode,
                 threads=self._threads,
                 tables=self._tables,
-                packings=lanes.plan(streams, list(queries.values())),
+                packings=lanes.plan(streams, declared),
                 limits=Limits(memory=None if self._spill_limit is None else max(1, self._spill_limit // self._beside)),
                 delivery=Delivery(_SINKS, os.getcwd(), self._kept, self.dead_letters),
-                placement=placed(tuple(queries.values()), self._replicas, epochs.known_plan, balance.costs),
+                placement=placed(parts or declared, self._replicas, before, balance.costs),
+                parts=parts,
                 modules=b"" if self._local else user_modules(_functions(queries.values())),
             )
 
@@ -487,9 +491,17 @@ class Engine:
         driver, epochs = self._driver, self._epochs
         if driver is None or epochs is None or epochs.plan.placement is None:
             return
-        better = self._balance.better(epochs.plan.queries, epochs.plan.placement)
-        if better is not None:
-            driver.submit(lambda: driver.replan(lambda _: replace(epochs.plan, placement=better)))
+        better = self._balance.better(epochs.plan.run_queries, epochs.plan.placement)
+        if better is None:
+            return
+
+        def moved(_: Lanes) -> Plan:
+            plan = epochs.plan
+            # Queries may have changed since.
+            same = {query.name for query in plan.run_queries} == set(better.routes)
+            return replace(plan, placement=better) if same else plan
+
+        driver.submit(lambda: driver.replan(moved))
 
     def _close(self, patience: float | None = _PATIENCE) -> None:
         """Ends everything but Spark; sinks have `patience` seconds to take what is committed."""

@@ -97,16 +97,20 @@ def test_explain_shows_shared_operators(capsys: pytest.CaptureFixture[str]) -> N
     assert "2 queries: fire, fires_by_hour" in out
 
 
-def test_explain_shows_where_queries_run(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = headgate(capsys, "explain", str(FIRE), "--replicas", "2")
-    assert code == 0
-    assert "sensors  by location   fire, dry_heat, climate, fires_by_hour" in out
-    code, out, _ = headgate(capsys, "explain", str(FIRE), "--replicas", "2", "--format", "json")
+def test_explain_shows_where_queries_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    script = tmp_path / "fire.sql"
+    total = "CREATE QUERY total INTO console AS SELECT count(*) AS n FROM sensors;"
+    script.write_text(f"{FIRE.read_text()}\n{total}")
+    code, out, err = headgate(capsys, "explain", str(script), "--replicas", "2")
+    assert (code, err) == (0, "")
+    assert "fire, dry_heat, climate, hottest/0, fires_by_hour, total/0" in out
+    code, out, _ = headgate(capsys, "explain", str(script), "--replicas", "2", "--format", "json")
     placement = json.loads(out)["placement"]
     assert placement["replicas"] == 2
     assert placement["queries"]["climate"] is None
-    assert placement["queries"]["hottest"] == 0
-    assert [each["route"] for each in placement["streams"]["sensors"]] == ["by location", "to replica 0"]
+    assert (placement["queries"]["total/0"], placement["queries"]["total"]) == (None, 0)
+    assert [each["route"] for each in placement["streams"]["sensors"]] == ["by location"]
+    assert placement["streams"]["total/0"] == [{"route": "to replica 0", "queries": ["total"]}]
 
 
 def test_explain_as_json(capsys: pytest.CaptureFixture[str]) -> None:

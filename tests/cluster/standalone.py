@@ -70,7 +70,8 @@ def standalone(folder: Path, workers: int = 2) -> Iterator[Cluster]:
         try:
             with urllib.request.urlopen(f"http://{HOST}:{page}/json/", timeout=10) as answer:
                 return int(json.load(answer)["aliveworkers"])
-        except OSError:
+        except (OSError, ValueError):
+            # A master that is starting does not answer yet, or answers every address with its page.
             return -1
 
     try:

@@ -57,23 +57,36 @@ class Replicas:
     """The networks of a placement. Rows come in epochs; watermarks are those of the streams, as the driver has them."""
 
     def __init__(
-        self, queries: Sequence[Query], placement: Placement, settings: Settings | None = None, **options: Any
+        self,
+        queries: Sequence[Query],
+        placement: Placement,
+        settings: Settings | None = None,
+        declared: Sequence[Query] | None = None,
+        **options: Any,
     ) -> None:
-        self.queries = {query.name: query for query in queries}
+        """`declared`: the queries before they were divided at exchanges."""
+        self._declared = declared if declared is not None else list(queries)
         self.placement = placement
         self._settings = settings or Settings()
         self._options = options
-        self.results: dict[str, list[ResultBatch]] = {name: [] for name in self.queries}
         self.newest: dict[str, int] = {}
         self.rows_in = [0] * placement.replicas
         self._turn = 0
+        self._failed: dict[str, Failure] = {}
         self._stores = [MemoryStore() for _ in range(placement.replicas)]
-        self._fragments = [query.name for query in queries if isinstance(query.plan, Send)]
         self.exchanged: dict[str, list[pa.RecordBatch]] = {}
+        self.results: dict[str, list[ResultBatch]] = {}
+        self._set(queries)
+        self.networks = [self._network(replica) for replica in range(placement.replicas)]
+
+    def _set(self, queries: Sequence[Query]) -> None:
+        """Runs these queries and fragments from now on."""
+        self.queries = {query.name: query for query in queries}
+        self._fragments = [query.name for query in queries if isinstance(query.plan, Send)]
+        self.results = {name: self.results.get(name, []) for name in self.queries}
         self._sources = {
             node.stream: node for query in queries for node in query.plan.walk() if isinstance(node, Source)
         }
-        self.networks = [self._network(replica) for replica in range(placement.replicas)]
 
     def _network(self, replica: int) -> Network:
         graph = SharedGraph()
@@ -138,16 +151,19 @@ class Replicas:
                     if stream == fragment:
                         network.reach(local, watermark)
 
-    def rescale(self, placement: Placement) -> None:
-        """Moves to another placement: drains everything, divides the state, goes on with new networks."""
+    def rescale(self, placement: Placement, queries: Sequence[Query] = ()) -> None:
+        """Moves to another placement: drains everything, divides the state, goes on with new networks. `queries` are
+        the present ones, divided at other exchanges."""
         self.drain()
         manifests = [json.loads(json.dumps(network.snapshot())) for network in self.networks]
         sources = self._stores
         targets = [MemoryStore() for _ in range(placement.replicas)]
-        queries = list(self.queries.values())
-        moved = redistributed(queries, self.placement, placement, manifests, sources, targets, owners)
+        moved = redistributed(self._declared, self.placement, placement, manifests, sources, targets, owners)
         self.close()
+        self._failed = dict(self.failures)
         self.placement, self._stores = placement, targets
+        if queries:
+            self._set(queries)
         self.rows_in = [0] * placement.replicas
         self.networks = [self._network(replica) for replica in range(placement.replicas)]
         for network, manifest in zip(self.networks, moved, strict=True):
@@ -208,7 +224,8 @@ class Replicas:
     @property
     def failures(self) -> Mapping[str, Failure]:
         """The queries that failed on a replica."""
-        return {name: failure for network in self.networks for name, failure in network.failures.items()}
+        failed = (failures for network in self.networks for failures in network.failures.items())
+        return self._failed | dict(failed)
 
 
 def any_placement(queries: Sequence[Query], chance: Random) -> Placement:

@@ -77,12 +77,14 @@ def test_divided_at_exchanges(generated: list[Case], seed: int) -> None:
     found = compiled(generated)
     chance = Random(seed)
     wanted = headgate_side.answers(generated[0], [query for _, query in found], headgate_side.given(generated[0]))
-    queries = in_fragments([query for _, query in found])
-    running = Replicas(queries, place(queries, chance.choice([2, 3])))
+    declared = [query for _, query in found]
+    queries = in_fragments(declared)
+    running = Replicas(queries, place(queries, chance.choice([2, 3])), declared=declared)
     for stream, batch in headgate_side.given(generated[0]):
         running.epoch([(stream, batch)])
-        if chance.random() < 0.3:
-            running.rescale(place(queries, chance.choice([1, 2, 3, 4])))
+        if chance.random() < 0.4:
+            now = chance.choice([declared, queries])
+            running.rescale(place(now, chance.choice([1, 2, 3, 4])), now)
     running.finish()
     check(running, wanted, found)
     running.close()

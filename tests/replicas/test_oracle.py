@@ -31,7 +31,7 @@ def group_of(spark: Any) -> GroupOf:
     return cache(lambda name: Group(GROUPS[name], type_of, side))
 
 
-@pytest.mark.parametrize("replicas", [1, 2, 4])
+@pytest.mark.parametrize("replicas", [pytest.param(1, marks=pytest.mark.slow), 2, 4])
 @pytest.mark.parametrize("name", list(GROUPS))
 def test_the_expected_rows(name: str, replicas: int, group_of: GroupOf) -> None:
     group = group_of(name)
@@ -54,18 +54,20 @@ def test_each_query_split_by_its_own_key(name: str, group_of: GroupOf) -> None:
     check(running, group)
 
 
-@pytest.mark.parametrize("replicas", [2, 3])
+@pytest.mark.parametrize("replicas", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", list(GROUPS))
 def test_divided_at_exchanges(name: str, replicas: int, group_of: GroupOf) -> None:
     """Aggregates without keys, tops of windows and changes of keys; rescaled now and then."""
     group = group_of(name)
-    queries = in_fragments([each.query for each in group.expected])
+    declared = [each.query for each in group.expected]
+    queries = in_fragments(declared)
     chance = Random(name)
-    running = Replicas(queries, place(queries, replicas), group.settings)
+    running = Replicas(queries, place(queries, replicas), group.settings, declared)
     for stream, batch in group.pushes:
         running.epoch([(stream, batch)])
-        if chance.random() < 0.3:
-            running.rescale(place(queries, chance.choice([1, 2, 3, 4])))
+        if chance.random() < 0.4:
+            now = chance.choice([declared, queries])
+            running.rescale(place(now, chance.choice([1, 2, 3, 4])), now)
     check(running, group)
 
 

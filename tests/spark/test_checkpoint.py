@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
 from headgate.spark.checkpoint_store import CheckpointStore
-from headgate.spark.messages import WrittenFile
+from headgate.spark.messages import ExchangedRows, Place, WrittenFile
 
 
 def _table(n: int) -> pa.Table:
@@ -180,3 +181,30 @@ def test_a_commit_of_an_unknown_format_is_refused_by_name(tmp_path: Path) -> Non
 
 def test_generations_rise_with_every_driver(tmp_path: Path) -> None:
     assert [Checkpoint(str(tmp_path)).next_generation() for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_commit_of_several_replicas_is_read_as_it_was_written(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(str(tmp_path))
+    places = (Place("parts/0", 0, 5, 1), Place("parts/1", 2, 7, 3))
+    sent = (ExchangedRows("q/0", Place("parts/2", 0, 9, 4), 17.5),)
+    written = Commit(
+        0, {"main": 3}, places, ("parts/0", "parts/1"), event_times={"s": 12}, exchange=sent, reached={"q/0": 7}
+    )
+    checkpoint.commit(written)
+    assert checkpoint.newest() == written
+    assert written.replicas == 2
+
+
+def test_a_commit_of_format_2_is_read(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(str(tmp_path))
+    checkpoint.commit(Commit(0, {"main": 3}, (Place("parts/0", 0, 5, 1),), ("parts/0",), plan="p"))
+    file = tmp_path / "commits" / "000000000000.json"
+    found = json.loads(file.read_bytes()[9:])
+    for name in ("event_times", "exchange", "reached"):
+        del found[name]
+    body = json.dumps({**found, "format": 2}).encode()
+    file.write_bytes(b"%08x %s" % (zlib.crc32(body), body))
+    commit = checkpoint.newest()
+    assert commit is not None
+    assert (commit.lanes, commit.plan, commit.replicas) == ({"main": 3}, "p", 1)
+    assert (commit.event_times, commit.exchange, commit.reached) == ({}, (), {})

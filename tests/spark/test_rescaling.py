@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import headgate as hg
+from headgate.spark.balance import Balance
+from headgate.spark.placement import Placement, Route
 from tests.arriving import arrive_parquet
 from tests.waiting import wait_until
 
@@ -126,3 +128,29 @@ def test_rescaled_while_running(spark: Any, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_rescaled_often_and_between_runs(spark: Any, tmp_path: Path) -> None:
     _rescaled(spark, tmp_path, [2, 3, 1, 2], [1, 2], 4)
+
+
+@pytest.mark.slow
+def test_a_busy_replica_gives_queries_away(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decision is tested in `test_balance.py`; here it is made at once, while rows arrive."""
+    engine = engine_of(spark, tmp_path, 2)
+    arrive(tmp_path, 0)
+    engine.start()
+    try:
+        wait_until(lambda: counted(engine, 1))
+        assert engine._epochs is not None
+        before = engine._epochs.plan.placement
+        assert before is not None
+        whole = {name: dict.fromkeys(routes, Route.to(1)) for name, routes in before.routes.items()}
+        other = [Placement(2, whole)]
+        monkeypatch.setattr(Balance, "better", lambda *_: other.pop() if other else None)
+        for number in range(1, 4):
+            arrive(tmp_path, number)
+            wait_until(lambda number=number: counted(engine, number + 1))  # type: ignore[misc]
+        wait_until(lambda: engine._epochs is not None and engine._epochs.plan.placement != before)
+    finally:
+        engine.stop()
+    arrive(tmp_path, 4)
+    engine = engine_of(spark, tmp_path, 2)
+    engine.run_once()
+    check(spark, tmp_path, engine)

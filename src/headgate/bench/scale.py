@@ -31,7 +31,7 @@ FUNCTION = "CREATE FUNCTION slow_risk(t INT, h INT) RETURNS DOUBLE AS 'headgate.
 
 
 @dataclass(frozen=True)
-class Load:
+class ScaleLoad:
     """Queries, the streams that they read, the rows of each stream, and statements that declare what else is needed."""
 
     queries: Mapping[str, str]
@@ -46,7 +46,7 @@ def risk(temperature: pa.Array, humidity: pa.Array) -> pa.Array:
     return pa.array([max(0.0, (t - 20) / 20) * (1.0 - h / 100) ** 0.5 for t, h in pairs], pa.float64())
 
 
-def loads(share: float = 1.0) -> dict[str, Load]:
+def loads(share: float = 1.0) -> dict[str, ScaleLoad]:
     """What is measured; `share` of the rows."""
 
     def some(count: int) -> int:
@@ -54,8 +54,8 @@ def loads(share: float = 1.0) -> dict[str, Load]:
 
     mixed = workload_21()
     return {
-        "queries_200": Load(selections(200), ("s0",), some(1_000_000)),
-        "keyed_aggregate": Load(
+        "queries_200": ScaleLoad(selections(200), ("s0",), some(1_000_000)),
+        "keyed_aggregate": ScaleLoad(
             {
                 "heavy": "SELECT window(ts, '1 second', '100 milliseconds') AS w, location, temperature, count(*) AS n,"
                 " avg(humidity) AS h, stddev(humidity) AS d, min(humidity) AS low, max(humidity) AS high"
@@ -64,8 +64,8 @@ def loads(share: float = 1.0) -> dict[str, Load]:
             ("s0",),
             some(2_000_000),
         ),
-        "mixed_21": Load(mixed.queries, tuple(mixed.streams), some(200_000)),
-        "function": Load(
+        "mixed_21": ScaleLoad(mixed.queries, tuple(mixed.streams), some(200_000)),
+        "function": ScaleLoad(
             {"risky": "SELECT ts, location, slow_risk(temperature, humidity) AS r FROM s0 WHERE humidity > 5"},
             ("s0",),
             some(1_500_000),
@@ -79,7 +79,7 @@ def run() -> Outcome:
     return measure(loads(), ROUNDS)
 
 
-def measure(chosen: Mapping[str, Load], rounds: int) -> Outcome:
+def measure(chosen: Mapping[str, ScaleLoad], rounds: int) -> Outcome:
     """Measures each load under every number of replicas."""
     measured: dict[str, Any] = {}
     spark = local_session("headgate-bench-scale")
@@ -118,7 +118,7 @@ def measure(chosen: Mapping[str, Load], rounds: int) -> Outcome:
 
 def _shuffle(spark: Any, count: int, rounds: int) -> dict[str, float]:
     """What a row costs more, in processor time of all processes, if Spark's shuffle takes it to one of two replicas."""
-    load = Load({"counts": "SELECT location, count(*) AS n FROM s0 GROUP BY location"}, ("s0",), count)
+    load = ScaleLoad({"counts": "SELECT location, count(*) AS n FROM s0 GROUP BY location"}, ("s0",), count)
     folder = _files(load)
     spent: dict[int, float] = {}
     try:
@@ -133,7 +133,7 @@ def _shuffle(spark: Any, count: int, rounds: int) -> dict[str, float]:
     return {"shuffle_cpu_us_per_row": (spent[2] - spent[1]) / count * 1e6}
 
 
-def _files(load: Load) -> str:
+def _files(load: ScaleLoad) -> str:
     folder = tempfile.mkdtemp(prefix="headgate-bench-")
     random = np.random.default_rng(5)
     for stream in load.streams:
@@ -143,7 +143,7 @@ def _files(load: Load) -> str:
     return folder
 
 
-def _run(spark: Any, load: Load, folder: str, replicas: int) -> tuple[float, float]:
+def _run(spark: Any, load: ScaleLoad, folder: str, replicas: int) -> tuple[float, float]:
     """Seconds from the start of an engine until all rows are processed, and the balance of the replicas."""
     engine = Engine("cqc", spark=spark, budget=None, replicas=replicas)
     began = time.perf_counter()

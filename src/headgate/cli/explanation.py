@@ -55,7 +55,8 @@ class ExplainedUnit:
 
 @dataclass(frozen=True)
 class ExplainedPlacement:
-    """Where queries run, and how the rows of each stream reach replicas: (route, its queries) in words."""
+    """Where queries and their fragments run, and how the rows of each stream reach replicas: (route, its queries) in
+    words. The results of a fragment are a stream of its name."""
 
     replicas: int
     homes: dict[str, int | None]
@@ -182,19 +183,23 @@ def explain(catalog: Catalog, policy_text: str, replicas: int = 1) -> Explanatio
 
 def _placed(queries: Sequence[Query], streams: Sequence[Stream], replicas: int) -> ExplainedPlacement:
     """Where the queries run before anything is measured."""
+    from headgate.spark.exchange import divided
     from headgate.spark.placing import place
 
-    placement = place(queries, replicas)
+    parts = [part for query in queries for part in divided(query).parts]
+    placement = place(parts, replicas)
+    # A fragment is a stream of its own.
+    names = {part.name: part.schema.names for part in parts} | {each.name: each.schema.names for each in streams}
     routes: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
-    for stream in streams:
-        for route in placement.routes_of(stream.name):
-            users = tuple(name for name, found in placement.routes.items() if found.get(stream.name) == route)
+    for stream in placement.streams:
+        for route in placement.routes_of(stream):
+            users = tuple(name for name, found in placement.routes.items() if found.get(stream) == route)
             if route.kind == "key":
-                text = f"by {', '.join(expression(key, stream.schema.names) for key in route.keys)}"
+                text = f"by {', '.join(expression(key, names[stream]) for key in route.keys)}"
             else:
                 text = "anywhere" if route.kind == "spread" else f"to replica {route.replica}"
-            routes.setdefault(stream.name, []).append((text, users))
-    return ExplainedPlacement(replicas, {query.name: placement.replica_of(query.name) for query in queries}, routes)
+            routes.setdefault(stream, []).append((text, users))
+    return ExplainedPlacement(replicas, {part.name: placement.replica_of(part.name) for part in parts}, routes)
 
 
 def _turns(chosen: Any, view: View, units: Units) -> dict[int, int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headgate.spark.combined_metrics import combined_metrics
-from headgate.spark.messages import EpochAnswer, ExpressionFailure, HostAddress, Place, WrittenFile
+from headgate.spark.messages import EpochAnswer, ExchangedRows, ExpressionFailure, HostAddress, Place, WrittenFile
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,7 @@ class CombinedAnswer:
     """The fields of `EpochAnswer` over all replicas, which `hosts` and `snapshots` name in their order.
 
     - `inline`: the bytes of a query's parts in `results` or `newest`, if the answers have all of them
+    - `reached`: how far a fragment has come on all replicas
     - `failures`: every query that has failed on some replica; `unknown`: those that some replica does not know of
     """
 
@@ -36,6 +37,8 @@ class CombinedAnswer:
     waiting: int
     selected: Mapping[str, tuple[int, int]]
     event_times: Mapping[str, int]
+    exchange: tuple[ExchangedRows, ...]
+    reached: Mapping[str, int]
     seconds: Mapping[str, float]
     metrics: Mapping[str, Any] | None
     inline: Mapping[str, tuple[bytes, ...]]
@@ -64,6 +67,8 @@ def combined(answers: Sequence[EpochAnswer]) -> CombinedAnswer:
         waiting=sum(answer.waiting for answer in answers),
         selected=_selected(answers),
         event_times=_newest([answer.event_times for answer in answers]),
+        exchange=tuple(each for answer in answers for each in answer.exchange),
+        reached=_lowest([answer.reached for answer in answers]),
         # Replicas work beside each other: the slowest part is what the epoch waited for.
         seconds={name: max(answer.seconds[name] for answer in answers) for name in first.seconds},
         metrics=combined_metrics([answer.metrics for answer in answers if answer.metrics is not None]),
@@ -86,6 +91,14 @@ def _newest(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
     for part in parts:
         for name, time in part.items():
             found[name] = max(found.get(name, time), time)
+    return found
+
+
+def _lowest(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in parts:
+        for name, time in part.items():
+            found[name] = min(found.get(name, time), time)
     return found
 
 

@@ -33,7 +33,7 @@ from pyarrow import fs
 
 from headgate.spark import format_1
 from headgate.spark.decisions import Ballots, Decisions, FirstFile, Superseded
-from headgate.spark.messages import Place, WrittenFile
+from headgate.spark.messages import ExchangedRows, Place, WrittenFile, exchanged
 from headgate.spark.storage import UNFINISHED, FileStorage, open_storage, without_secrets
 
 FORMAT = 3
@@ -56,6 +56,7 @@ class Commit:
     - `lanes`: the last batch of each lane
     - `snapshots`: the place of each replica's manifest; `files`: all files that the state needs
     - `event_times`: the newest event time of each stream so far
+    - `exchange`, `reached`: what fragments of queries send to the replicas of the next epoch (`EpochRequest`)
     - `results`, `newest`, `unwritten`, `written`: where its results are; see `Delivered` in `delivery.py`
     - `failures`: every query that has failed so far (`Failure.state`)
     - `plan`: the name of the plan; empty in a commit that was read from format 1
@@ -74,6 +75,8 @@ class Commit:
     plan: str = ""
     complete: bool = False
     event_times: Mapping[str, int] = field(default_factory=dict)
+    exchange: tuple[ExchangedRows, ...] = ()
+    reached: Mapping[str, int] = field(default_factory=dict)
 
     def text(self) -> str:
         # `default` is called for places and files: `asdict` would copy everything, which takes longer than writing it.
@@ -95,6 +98,8 @@ class Commit:
             plan=found["plan"],
             complete=found["complete"],
             event_times=found.get("event_times", {}),
+            exchange=exchanged(found.get("exchange", ())),
+            reached=found.get("reached", {}),
         )
 
     @property

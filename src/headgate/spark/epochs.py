@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.graph.queries import Query
-from headgate.operators.batch import Arrival
+from headgate.operators.batch import FOREVER, Arrival
 from headgate.runtime.dataflow import key_of
 from headgate.runtime.limits import Failure
 from headgate.spark.answers import CombinedAnswer, combined
@@ -129,18 +129,18 @@ class Epochs:
     @plan.setter
     def plan(self, plan: Plan) -> None:
         old = self._plan
-        if old is None and (self.commit.replicas > 1 or (plan.replicas > 1 and self.commit.replicas)):
-            old = self._committed_plan(plan.replicas)
+        if old is None:
+            old = self.known_plan(plan.replicas)
         if old is not None and self.commit.replicas and must_move(old, plan):
             self._move(old, plan)
         self._plan = plan
         self._plan_name = plan.save(self._checkpoint)
 
-    @property
-    def known_plan(self) -> Plan | None:
-        """The plan of the last epoch, also if it ran before a restart with several replicas; None if there is none."""
-        if self._plan is None and self.commit.replicas > 1:
-            return Plan.load(self._checkpoint, self.commit.plan)
+    def known_plan(self, replicas: int) -> Plan | None:
+        """The plan of the last epoch, also if that ran before a restart, unless it and a plan for so many replicas have
+        one replica; then, or if there was no epoch, None."""
+        if self._plan is None and self.commit.replicas and replicas + self.commit.replicas > 2:
+            return self._committed_plan(replicas)
         return self._plan
 
     def prepare(self, packed: Any, packing: Packing, plan: Plan) -> Any:
@@ -186,6 +186,9 @@ class Epochs:
     def run_backlog(self, *, finish: bool = False) -> None:
         """An epoch without new rows: fetches results of the backlog; with `finish`, every stream ends first."""
         self._repeat(lambda: self._backlog_epoch(finish))
+        while finish and not self.commit.complete:
+            # What fragments have sent arrives with the next epoch.
+            self._repeat(lambda: self._backlog_epoch(finish))
 
     @property
     def backlog_due(self) -> bool:
@@ -237,6 +240,7 @@ class Epochs:
         snapshots, files, event_times = moved(
             self._checkpoint, self.commit, old, new, self._jobs.owners, uuid.uuid4().hex[:8]
         )
+        running = {query.name for query in new.run_queries}
         commit = Commit(
             self.commit.epoch + 1,
             self.commit.lanes,
@@ -245,6 +249,7 @@ class Epochs:
             failures=self.commit.failures,
             plan=new.save(self._checkpoint),
             event_times=event_times,
+            reached={name: time for name, time in self.commit.reached.items() if name in running},
         )
         self._checkpoint.commit(commit)
         self.commit = commit
@@ -352,6 +357,8 @@ class Epochs:
             hosts=self._beside,
             event_times=self.commit.event_times if replicas > 1 else None,
             failed_elsewhere=self._elsewhere,
+            exchange=self.commit.exchange,
+            reached=self.commit.reached,
         )
         hosts = [*self.hosts, *(None for _ in range(replicas))]
         files = [place.file for place in self.commit.snapshots] or [""] * replicas
@@ -378,13 +385,16 @@ class Epochs:
             written=answer.written,
             failures=answer.failures,
             plan=self._plan_name,
-            complete=request.finish,
+            complete=request.finish and _settled(answer, request),
             event_times=event_times,
+            exchange=answer.exchange,
+            reached=answer.reached,
         )
         self._checkpoint.commit(commit)
         self.commit = commit
         self._committed(answer, request, {"job": answered - began, "commit": time.perf_counter() - answered})
-        self.follow_up = request.event_times is not None and event_times != before
+        rose = request.event_times is not None and event_times != before
+        self.follow_up = rose or bool(answer.exchange) or answer.reached != request.reached
 
     def _committed(self, answer: CombinedAnswer, request: EpochRequest, seconds: Mapping[str, float]) -> None:
         """After a commit: notes what the next epoch needs, and reports the epoch."""
@@ -427,3 +437,12 @@ class Epochs:
             left = [q for q in plan.queries if q.name not in gone and q.name not in failed]
             self._left = (plan, key, tuple(left))
         return self._left[2]
+
+
+def _settled(answer: CombinedAnswer, request: EpochRequest) -> bool:
+    """Whether nothing is between fragments any more: all have ended, and those that read them know it."""
+    return (
+        not answer.exchange
+        and answer.reached == request.reached
+        and all(t == FOREVER for t in request.reached.values())
+    )

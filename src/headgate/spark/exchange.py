@@ -13,8 +13,8 @@ senders with the next epoch, and then the lowest of the senders' watermarks (`Ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,22 +26,40 @@ from headgate.expressions.keys import flatten
 from headgate.graph.operators import Aggregate, Candidates, Merge, Operator, Partial, Send, Source, Top
 from headgate.graph.queries import Query
 from headgate.graph.types import BIGINT, Field, Schema
+from headgate.spark.placement import streams_of
 from headgate.spark.splitting import keys_of, splitting
 
 
 @dataclass(frozen=True)
 class Division:
-    """A query in parts. `fragments` stand before those that read them; each is the internal stream of its name."""
+    """A query in parts. `fragments` stand before those that read them; each is the internal stream of its name.
+
+    `nodes` maps every operator of the plan as declared to the one in the parts that has its state (the second half, if
+    it is divided), `halves` those that are divided to their first halves.
+    """
 
     query: Query
     fragments: tuple[Query, ...] = ()
+    nodes: Mapping[Operator, Operator] = field(default_factory=dict, compare=False)
+    halves: Mapping[Operator, Operator] = field(default_factory=dict, compare=False)
+
+    @property
+    def parts(self) -> tuple[Query, ...]:
+        """All that runs instead of the query."""
+        return (*self.fragments, self.query)
 
 
 def divided(query: Query) -> Division:
-    """A query divided at the exchanges that let a part of it run on all replicas; as it is if there are none."""
-    fragments: list[Query] = []
-    plan = _above(query.plan, query, fragments)
-    return Division(replace(query, plan=plan), tuple(fragments)) if fragments else Division(query)
+    """A query divided at the exchanges that let a part of it run on all replicas; as it is if there are none, or if it
+    is a part of a divided query."""
+    divider = _Divider(query)
+    is_part = isinstance(query.plan, Send) or any(
+        stream.startswith(f"{query.name}/") for stream in streams_of(query.plan)
+    )
+    plan = query.plan if is_part else divider.above(query.plan)
+    if not divider.fragments:
+        return Division(query, (), {node: node for node in query.plan.walk()})
+    return Division(replace(query, plan=plan), tuple(divider.fragments), divider.nodes, divider.halves)
 
 
 def owners(keys: Sequence[pa.Array], replicas: int) -> npt.NDArray[np.int64]:
@@ -50,38 +68,48 @@ def owners(keys: Sequence[pa.Array], replicas: int) -> npt.NDArray[np.int64]:
     return (hashed(flat, len(flat[0])) % np.uint64(replicas)).astype(np.int64)
 
 
-def _above(node: Operator, query: Query, fragments: list[Query]) -> Operator:
-    """The plan with its topmost stateful operators divided where all their rows must come together."""
-    if node.partition_keys is None:
-        inputs = tuple(_above(each, query, fragments) for each in node.inputs)
-        same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
-        return node if same else node.with_inputs(inputs)
-    if keys_of(node):
+class _Divider:
+    """Divides one query: collects its fragments, and what becomes of its operators."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self.fragments: list[Query] = []
+        self.nodes: dict[Operator, Operator] = {}
+        self.halves: dict[Operator, Operator] = {}
+
+    def above(self, node: Operator) -> Operator:
+        """The plan with its topmost stateful operators divided where all their rows must come together."""
+        if node.partition_keys is None:
+            return self._over(node, tuple(self.above(each) for each in node.inputs))
+        if not keys_of(node):
+            if isinstance(node, Aggregate) and _mergeable(node):
+                return self._divided(Partial(_states(node), node.input, node), node)
+            if isinstance(node, Top):
+                given, top = node.input, (node.partition, node.order, node.count, node.ranking, node.time)
+                return self._divided(Candidates(given.schema, given, *top), node)
+        self.nodes |= {each: each for each in node.walk()}
         return node
-    if isinstance(node, Aggregate) and _mergeable(node):
-        half: Operator = Partial(_states(node), node.input, node)
-        return _divided(half, node, query, fragments)
-    if isinstance(node, Top):
-        half = Candidates(
-            node.input.schema, node.input, node.partition, node.order, node.count, node.ranking, node.time
+
+    def _over(self, node: Operator, inputs: tuple[Operator, ...]) -> Operator:
+        same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
+        self.nodes[node] = node if same else node.with_inputs(inputs)
+        return self.nodes[node]
+
+    def _divided(self, half: Operator, node: Operator) -> Operator:
+        """The second half of an operator over the internal stream of the first; the operator itself if the first half
+        would run on one replica too."""
+        inputs = tuple(self.above(each) for each in half.inputs)
+        half = half.with_inputs(inputs)
+        if splitting(half) is None:
+            return self._over(node, inputs)
+        name = f"{self._query.name}/{len(self.fragments)}"
+        source = Source(half.schema, name)
+        second = Merge(node.schema, source, node) if isinstance(node, Aggregate) else node.with_inputs((source,))
+        self.nodes[node], self.halves[node] = second, half
+        self.fragments.append(
+            replace(self._query, name=name, plan=Send(half.schema, half), schema=half.schema, sinks=(), mode="append")
         )
-        return _divided(half, node, query, fragments)
-    return node
-
-
-def _divided(half: Operator, node: Operator, query: Query, fragments: list[Query]) -> Operator:
-    """The second half of an operator over the internal stream of the first; the operator itself if the first half
-    would run on one replica too."""
-    (given,) = half.inputs
-    inputs = (_above(given, query, fragments),)
-    half = half.with_inputs(inputs)
-    if splitting(half) is None:
-        return node if inputs[0] is given else node.with_inputs(inputs)
-    name = f"{query.name}/{len(fragments)}"
-    plan = Send(half.schema, half)
-    fragments.append(replace(query, name=name, plan=plan, schema=half.schema, sinks=(), mode="append"))
-    source = Source(half.schema, name)
-    return Merge(node.schema, source, node) if isinstance(node, Aggregate) else node.with_inputs((source,))
+        return second
 
 
 def _mergeable(node: Aggregate) -> bool:

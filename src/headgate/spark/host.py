@@ -236,6 +236,8 @@ class Host:
             resident.fail_as_elsewhere(failure)
         if request.event_times is not None:
             resident.advance(request.event_times)
+        if request.reached:
+            resident.receive(request.exchange, request.reached)
         if request.packing is None:
             for _ in batches():
                 pass
@@ -245,15 +247,18 @@ class Host:
                 self._background.wake()
             self._background.stop()
         if request.finish:
-            network.finish()
+            resident.finish()
         fed = time.perf_counter()
         soon = None if request.packing is None or request.finish else SOON
         report = network.run(request.budget, soon, interrupted=lambda: turn.over)
         if turn.over:
             raise Refused("fenced", "a later request has taken over")
         ran = time.perf_counter()
+        resident.fail_together()
+        reached = network.reached
         cut = resident.cut(request.epoch, attempt)
         snapshot, files, delivered = resident.save(cut)
+        exchange = resident.send(cut)
         saved = time.perf_counter()
         grants, seconds = self._background.count()
         send(
@@ -264,7 +269,7 @@ class Host:
                 host=self._address,
                 restored=restored,
                 snapshot=snapshot,
-                files=files,
+                files=(*files, *dict.fromkeys(each.place.file for each in exchange)),
                 results=delivered.results,
                 newest=delivered.newest,
                 unwritten=delivered.unwritten,
@@ -278,6 +283,8 @@ class Host:
                 grants=grants + report.grants,
                 selected=resident.selected,
                 event_times=resident.event_times,
+                exchange=exchange,
+                reached=reached,
                 seconds={
                     "restore": ready - began,
                     "read": fed - ready,

@@ -8,8 +8,13 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.graph.operators import Send
+from headgate.operators.batch import Arrival, Batch
+from headgate.operators.evaluate import evaluate
 from headgate.runtime.dataflow import key_of
 from headgate.runtime.limits import Failure
+from headgate.spark.exchange import owners
+from headgate.spark.placement import Route
 from headgate.spark.plan import Plan
 
 
@@ -22,16 +27,20 @@ class LocalPlan:
 
     def __init__(self, plan: Plan, replica: int) -> None:
         self._declared = {query.name: query for query in plan.queries}
-        self.queries = self._declared
-        """The queries that run here, by name."""
+        parts = plan.run_queries
+        self.queries = {query.name: query for query in parts}
+        """The queries, and fragments of queries, that run here, by name."""
+        self.fragments = frozenset(query.name for query in parts if isinstance(query.plan, Send))
+        """The fragments of all replicas: what they put out goes to other replicas."""
         self.shared = plan.placement is not None and plan.replicas > 1
         """Whether there are other replicas."""
         self._routes: dict[str, list[tuple[int, str]]] = {}
-        self._all: dict[str, int] = {}
+        self._by_key: dict[str, Route] = {}
+        self._replica, self._replicas = replica, plan.replicas
         placement = plan.placement
         if placement is None or plan.replicas == 1:
             return
-        local = ((query.name, placement.local(query, replica)) for query in plan.queries)
+        local = ((query.name, placement.local(query, replica)) for query in parts)
         self.queries = {name: query for name, query in local if query is not None}
         for stream in placement.streams:
             routes = placement.routes_of(stream)
@@ -40,7 +49,26 @@ class LocalPlan:
                 for bit, route in enumerate(routes)
                 if route.kind != "one" or route.replica == replica
             ]
-            self._all[stream] = (1 << len(routes)) - 1
+            self._by_key |= {route.local(stream): route for route in routes if route.kind == "key"}
+
+    def parts_of(self, query: str) -> list[str]:
+        """A query and its fragments, as far as they run here."""
+        return [name for name in self.queries if name == query or self.query_of(name) == query]
+
+    def query_of(self, name: str) -> str:
+        """The query that a fragment belongs to; the name itself if it is no fragment."""
+        return name.rpartition("/")[0] if name in self.fragments else name
+
+    def received(self, fragment: str, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows of a fragment's stream that this replica reads, by local name."""
+        for name in self.local_names(fragment):
+            route = self._by_key.get(name)
+            if route is None:
+                yield name, rows
+                continue
+            batch = Batch(rows, Arrival.at(0.0, rows.num_rows))
+            owned = owners([evaluate(key, batch) for key in route.keys], self._replicas) == self._replica
+            yield name, rows.filter(pa.array(owned))
 
     def separated(
         self, stream: str, rows: pa.RecordBatch, mask: pa.Array | None
@@ -91,8 +119,9 @@ class LocalPlan:
 
     def declared(self, failure: Failure) -> Failure:
         """A failure with the key of the plan as it was declared, which all replicas know."""
-        query = self._declared.get(failure.query)
-        return failure if query is None or not self.shared else replace(failure, plan=key_of(query.plan))
+        name = self.query_of(failure.query)
+        query = self._declared.get(name)
+        return failure if query is None else replace(failure, query=name, plan=key_of(query.plan))
 
     def failure(self, query: str, operator: str, detail: str, error: str, at: float) -> Failure:
         """The failure of a query that failed elsewhere."""

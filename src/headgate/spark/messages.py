@@ -7,7 +7,7 @@ names (`pack`, `unpack`). Imports neither SQL nor the network: Spark's Python wo
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,6 +63,18 @@ class ExpressionFailure:
 
 
 @dataclass(frozen=True)
+class ExchangedRows:
+    """Rows that a fragment of a query sends to the replicas that read its stream (`exchange.py`).
+
+    `arrived`: the mean time at which the rows behind them arrived (s since 1970).
+    """
+
+    fragment: str
+    place: Place
+    arrived: float
+
+
+@dataclass(frozen=True)
 class EpochRequest:
     """The driver's request to the host of a replica for one epoch. Small: plan and state are in the checkpoint.
 
@@ -87,6 +99,8 @@ class EpochRequest:
     - `event_times`: the newest event time of each stream, over all replicas, in the commit `after`. The watermarks of
       the network follow it alone. None: there is one replica, and watermarks follow its rows
     - `failed_elsewhere`: queries that failed on another replica: they fail here, too
+    - `exchange`: rows that fragments sent in the commit `after`, from all replicas; a receiver takes its own.
+      `reached`: the watermark behind the rows of each fragment, the lowest of all senders
     """
 
     run: str
@@ -112,6 +126,8 @@ class EpochRequest:
     hosts: int = 1
     event_times: Mapping[str, int] | None = None
     failed_elsewhere: tuple[ExpressionFailure, ...] = ()
+    exchange: tuple[ExchangedRows, ...] = ()
+    reached: Mapping[str, int] = field(default_factory=dict)
 
     def text(self) -> str:
         return json.dumps(vars(self), separators=(",", ":"), default=vars)
@@ -133,6 +149,7 @@ class EpochRequest:
                     name: tuple(ExpressionFailure(**each) for each in found[name])
                     for name in ("expression_failures", "failed_elsewhere")
                 },
+                "exchange": exchanged(found["exchange"]),
             }
         )
 
@@ -200,6 +217,7 @@ class EpochAnswer:
     - `waiting`: rows that wait in queues; the host goes on with them
     - `selected`: for streams read only by selections, rows so far and rows kept
     - `event_times`: the newest event time of each stream among the rows of this replica
+    - `exchange`: rows that fragments of queries send to other replicas; `reached`: how far each fragment has come
     """
 
     replica: int
@@ -222,6 +240,8 @@ class EpochAnswer:
     grants: int = 0
     selected: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     event_times: Mapping[str, int] = field(default_factory=dict)
+    exchange: tuple[ExchangedRows, ...] = ()
+    reached: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     metrics: Mapping[str, Any] | None = None
     inline: Mapping[str, bytes] = field(default_factory=dict)
@@ -256,6 +276,12 @@ class EpochAnswer:
                 "arrivals": {query: tuple(each) for query, each in found["arrivals"].items()},
                 "failures": tuple(found["failures"]),
                 "selected": {stream: tuple(each) for stream, each in found["selected"].items()},
+                "exchange": exchanged(found["exchange"]),
                 "inline": inline,
             }
         )
+
+
+def exchanged(found: Sequence[Mapping[str, Any]]) -> tuple[ExchangedRows, ...]:
+    """The exchanged rows with these plain values."""
+    return tuple(ExchangedRows(each["fragment"], Place(**each["place"]), each["arrived"]) for each in found)

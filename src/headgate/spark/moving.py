@@ -17,7 +17,7 @@ from headgate.spark.redistribution import Owners, redistributed
 
 def placement_of(plan: Plan) -> Placement:
     """Where the queries of a plan run, also if there is one replica."""
-    return plan.placement or Placement.single(plan.queries)
+    return plan.placement or Placement.single(plan.run_queries)
 
 
 def must_move(old: Plan, new: Plan) -> bool:
@@ -27,8 +27,9 @@ def must_move(old: Plan, new: Plan) -> bool:
     if new.replicas == 1:
         return False
     before, after = placement_of(old).routes, placement_of(new).routes
-    plans = {query.name: query.plan for query in old.queries}
-    return any(before[query.name] != after[query.name] for query in new.queries if plans.get(query.name) == query.plan)
+    plans = {query.name: query.plan for query in old.run_queries}
+    same = [query.name for query in new.run_queries if plans.get(query.name) == query.plan]
+    return any(before[name] != after[name] for name in same)
 
 
 def moved(

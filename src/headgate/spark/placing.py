@@ -34,9 +34,8 @@ def place(queries: Sequence[Query], replicas: int, costs: Mapping[str, float] | 
     """
     if replicas == 1:
         return Placement.single(tuple(queries))
-    known = {name: max(cost, _NOTHING) for name, cost in (estimated_costs(queries) | dict(costs or {})).items()}
-    total = sum(known[query.name] for query in queries)
-    heavy = total / (2 * replicas)
+    known = _known_costs(queries, costs)
+    heavy = _heavy(known, replicas)
     ways = {query.name: splitting(query.plan) for query in queries}
     mains = _main_keys(ways, known)
     routes: dict[str, dict[str, Route]] = {}
@@ -58,6 +57,16 @@ def place(queries: Sequence[Query], replicas: int, costs: Mapping[str, float] | 
     for query in rest:
         routes[query.name] = dict.fromkeys(streams_of(query.plan), Route.to(homes[query.name]))
     return Placement(replicas, {query.name: routes[query.name] for query in queries})
+
+
+def _known_costs(queries: Sequence[Query], costs: Mapping[str, float] | None) -> dict[str, float]:
+    given = costs or {}
+    return {name: max(given.get(name, cost), _NOTHING) for name, cost in estimated_costs(queries).items()}
+
+
+def _heavy(costs: Mapping[str, float], replicas: int) -> float:
+    """The cost above which it pays to split a query: half of a replica's share."""
+    return sum(costs.values()) / (2 * replicas)
 
 
 def estimated_costs(queries: Iterable[Query]) -> dict[str, float]:

@@ -28,7 +28,8 @@ class Plan:
     with its own, and everything that a host needs. Its static tables are files of their own, written once; so are the
     `modules` of users' functions (`shipping.py`), where hosts do not find them. A host uses the plan that its driver
     has just written and named by its content: code that was in the checkpoint before is never imported. Without a
-    `placement` there is one replica, which runs all queries.
+    `placement` there is one replica, which runs all queries. `parts` are the queries as several replicas run them:
+    divided at exchanges, with their fragments.
     """
 
     queries: tuple[Query, ...]
@@ -40,7 +41,13 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
     delivery: Delivery | None = None
     placement: Placement | None = None
+    parts: tuple[Query, ...] = ()
     modules: bytes = b""
+
+    @property
+    def run_queries(self) -> tuple[Query, ...]:
+        """What the replicas run: the queries, or their `parts` (`exchange.py`)."""
+        return self.parts or self.queries
 
     @property
     def replicas(self) -> int:
@@ -60,6 +67,7 @@ class Plan:
                 "limits": asdict(self.limits),
                 "delivery": None if self.delivery is None else asdict(self.delivery),
                 "placement": None if self.placement is None else self.placement.given,
+                "parts": self.parts,
                 "modules": save_bytes(checkpoint, self.modules) if self.modules else "",
             }
             files = {*tables.values(), str(values["modules"])}
@@ -86,6 +94,7 @@ class Plan:
                 Limits(**values["limits"]),
                 None if values["delivery"] is None else Delivery(**values["delivery"]),
                 Placement.of(values["placement"]) if values.get("placement") else None,
+                values.get("parts", ()),
                 load_bytes(checkpoint, values["modules"]) if values.get("modules") else b"",
             )
         except (GraphFormatError, KeyError, TypeError) as error:

@@ -7,8 +7,8 @@ without a place in both placements had is left out, and a query that is new star
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headgate.graph.expressions import Column, Expr, in_terms_of
-from headgate.graph.operators import Operator, Send
+from headgate.graph.operators import Operator, Partial
 from headgate.graph.queries import Query
 from headgate.operators.batch import Arrival, Batch
 from headgate.operators.contract import Snapshot
@@ -52,6 +52,8 @@ def redistributed(
 ) -> list[dict[str, Any]]:
     """The manifests of the new replicas, from those of the old ones (of drained networks).
 
+    `queries` are those that were declared before and still are. Whether one is divided into fragments (`exchange.py`)
+    follows from the routes of each placement, and may differ.
     `sources` and `targets` hold the parts of the old and of the new replicas. Raises ValueError if the old replicas
     have not come equally far, or if rows wait in one.
     """
@@ -69,7 +71,7 @@ def redistributed(
     found = []
     for replica, moved in enumerate(moved_states(queries, old, new, states, owners)):
         operators = {key: _written(targets[replica], key, state) for key, state in moved.items()}
-        names = _watermarks(queries, old, new, replica, [manifest["watermarks"] for manifest in manifests])
+        names = _watermarks(old, new, replica, [manifest["watermarks"] for manifest in manifests])
         found.append(
             {
                 "version": VERSION,
@@ -95,39 +97,74 @@ def moved_states(
 ) -> list[dict[str, Snapshot]]:
     """The states of every new replica's operators, from those of the old replicas."""
     found: list[dict[str, Snapshot]] = [{} for _ in range(new.replicas)]
-    internal = {query.name for query in queries if isinstance(query.plan, Send)}
     for query in queries:
         if query.name not in old.routes or query.name not in new.routes:
             continue
-        before, after = (_local(query, placement) for placement in (old, new))
-        home = new.replica_of(query.name)
-        for node, source in before.items():
-            target = key_of(after[node])
+        for move in _moves(exchange.divided(query), old, new):
+            home = new.replica_of(move.part)
             homes = range(new.replicas) if home is None else (home,)
+            target = key_of(_local(move.node, move.part, new))
             if all(target in found[replica] for replica in homes):
                 continue
-            own = [each[key_of(source)] for each in states if key_of(source) in each]
-            if old.replica_of(query.name) is not None:
-                own = own[:1]
+            own = [state for part, node in move.sources for state in _states_of(node, part, old, states)]
             if not own:
                 continue
             if home is not None and len(own) == 1:
                 found[home][target] = own[0]
-            elif node.partition_keys is None and not node.stateful:
+            elif move.node.partition_keys is None and not move.node.stateful:
                 for replica in homes:
                     found[replica][target] = own[0]
             else:
-                hashes = exchange.owners if streams_of(node)[0] in internal else owners
-                shares = _shares(node, own, new.routes[query.name], new.replicas, home, hashes)
+                # Rows of internal streams do not pass through Spark.
+                hashes = exchange.owners if "/" in streams_of(move.node)[0] else owners
+                shares = _shares(move.node, own, new.routes[move.part], new.replicas, home, hashes)
                 for replica in homes:
                     found[replica][target] = shares[replica]
     return found
 
 
-def _local(query: Query, placement: Placement) -> dict[Operator, Operator]:
-    """Every operator of a query's plan as replicas run it."""
-    names = {stream: route.local(stream) for stream, route in placement.routes[query.name].items()}
-    return {node: renamed(node, names) for node in query.plan.walk() if node.inputs}
+@dataclass(frozen=True)
+class _Move:
+    """The state of an operator of a part (a query, or a fragment of it) comes from these operators of old parts."""
+
+    part: str
+    node: Operator
+    sources: tuple[tuple[str, Operator], ...]
+
+
+def _moves(division: exchange.Division, old: Placement, new: Placement) -> Iterator[_Move]:
+    """Where the state of each operator of a query comes from, also if it is divided under one placement only. First
+    halves that are new begin without state: their second halves have it."""
+    name = division.query.name
+    apart = [bool(division.fragments) and division.fragments[0].name in placement.routes for placement in (old, new)]
+    part_of = {node: part.name for part in division.parts for node in part.plan.walk()}
+    if all(apart):
+        yield from (_Move(part, node, ((part, node),)) for node, part in part_of.items() if node.inputs)
+        return
+    for node, moved in division.nodes.items():
+        if not node.inputs:
+            continue
+        if apart[0]:
+            half = division.halves.get(node)
+            # What the first half of an aggregate has, it has sent.
+            rest = () if half is None or isinstance(half, Partial) else ((part_of[half], half),)
+            yield _Move(name, node, ((part_of[moved], moved), *rest))
+        elif apart[1]:
+            yield _Move(part_of[moved], moved, ((name, node),))
+        else:
+            yield _Move(name, node, ((name, node),))
+
+
+def _local(node: Operator, part: str, placement: Placement) -> Operator:
+    """An operator as replicas run it."""
+    return renamed(node, {stream: route.local(stream) for stream, route in placement.routes[part].items()})
+
+
+def _states_of(node: Operator, part: str, placement: Placement, states: Sequence[States]) -> list[Snapshot]:
+    """The states of an operator on the replicas that have it."""
+    key = key_of(_local(node, part, placement))
+    home = placement.replica_of(part)
+    return [each[key] for replica, each in enumerate(states) if key in each and home in (None, replica)]
 
 
 def _shares(
@@ -188,9 +225,7 @@ def _written(store: Store, stage: str, state: Snapshot) -> dict[str, Any]:
     return {"parts": parts, "meta": dict(state.meta)}
 
 
-def _watermarks(
-    queries: Sequence[Query], old: Placement, new: Placement, replica: int, known: Sequence[Mapping[str, int]]
-) -> dict[str, int]:
+def _watermarks(old: Placement, new: Placement, replica: int, known: Sequence[Mapping[str, int]]) -> dict[str, int]:
     """The watermarks of streams under the local names of a new replica."""
     reached: dict[str, int] = {}
     for stream in old.streams:
@@ -201,8 +236,8 @@ def _watermarks(
             reached[stream] = max(marks)
     return {
         route.local(stream): reached[stream]
-        for query in queries
-        if query.name in new.routes and new.runs_on(query.name, replica)
-        for stream, route in new.routes[query.name].items()
+        for query, routes in new.routes.items()
+        if new.runs_on(query, replica)
+        for stream, route in routes.items()
         if stream in reached
     }

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headgate.graph.queries import Query
+from headgate.spark.exchange import divided
 from headgate.spark.placement import Placement
 from headgate.spark.placing import place
 from headgate.spark.plan import Plan
@@ -33,6 +34,12 @@ def hosts_per_node(spark: Any, replicas: int) -> int:
     return -(-replicas // int(executors))
 
 
+def parts_of(queries: Sequence[Query], replicas: int) -> tuple[Query, ...]:
+    """The queries as several replicas run them: divided at exchanges. Empty if none is divided."""
+    found = [part for query in queries for part in divided(query).parts] if replicas > 1 else []
+    return tuple(found) if len(found) > len(queries) else ()
+
+
 def placed(
     queries: Sequence[Query], replicas: int, before: Plan | None, costs: Mapping[str, float] | None = None
 ) -> Placement | None:
@@ -43,7 +50,7 @@ def placed(
     found = place(queries, replicas, costs)
     if before is None or before.placement is None or before.replicas != replicas:
         return found
-    earlier = {query.name: query for query in before.queries}
+    earlier = {query.name: query for query in before.run_queries}
     routes = before.placement.routes
     kept = {
         query.name: routes[query.name]

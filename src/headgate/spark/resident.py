@@ -27,7 +27,7 @@ from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.checkpoint_store import CheckpointStore
 from headgate.spark.delivery import Delivered, HostWriters
 from headgate.spark.local_plan import LocalPlan
-from headgate.spark.messages import EpochRequest, ExpressionFailure, Place
+from headgate.spark.messages import EpochRequest, ExchangedRows, ExpressionFailure, Place
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
 from headgate.spark.shipping import make_importable
@@ -47,6 +47,7 @@ class EpochCut:
     dead: list[pa.RecordBatch]
     arrivals: dict[str, tuple[int, float, float]]
     failed: dict[str, str]
+    sent: list[tuple[str, pa.Table, float]]
 
 
 def functions_of(node: Operator) -> tuple[str, ...]:
@@ -98,16 +99,17 @@ class ResidentNetwork:
         refused: list[Failure] = []
         for query in plan.queries:
             failure = known.get(query.name)
-            local = self._local.queries.get(query.name)
             if failure is not None and failure.plan == key_of(query.plan):
                 self._reported[query.name] = failure
                 refused.append(failure)
-            elif local is None:
                 continue
-            elif (failure := self._obstacle(local)) is not None:
-                refused.append(failure)
-            else:
-                graph.add(local)
+            parts = [self._local.queries[name] for name in self._local.parts_of(query.name)]
+            obstacles = [failure for part in parts if (failure := self._obstacle(part)) is not None]
+            if obstacles:
+                refused += obstacles[:1]
+                continue
+            for part in parts:
+                graph.add(part)
         self.network = Network(
             graph,
             plan.policy,
@@ -200,10 +202,36 @@ class ResidentNetwork:
     def fail_as_elsewhere(self, failure: ExpressionFailure) -> None:
         """A query has failed on another replica."""
         query, operator, detail, error = failure.query, failure.operator, failure.detail, failure.error
-        if query in self.network.queries:
-            self.network.quarantine(query, operator, detail, error)
-        elif query not in self.network.failures:
+        running = [name for name in self._local.parts_of(query) if name in self.network.queries]
+        for name in running:
+            self.network.quarantine(name, operator, detail, error)
+        if not running and query not in self.network.failures and query not in self._reported:
             self.network.refuse(self._local.failure(query, operator, detail, error, time.time()))
+
+    def fail_together(self) -> None:
+        """The parts of a query fail together: none goes on without what a failed fragment does not send."""
+        for failure in list(self.network.failures.values()) if self._local.fragments else ():
+            query = self._local.query_of(failure.query)
+            for name in self._local.parts_of(query):
+                if name in self.network.queries:
+                    self.network.quarantine(name, failure.operator, failure.detail, failure.error)
+
+    def receive(self, exchange: Sequence[ExchangedRows], reached: Mapping[str, int]) -> None:
+        """Takes the rows that fragments on all replicas have sent to this one, and behind them their watermarks."""
+        for sent in exchange:
+            for batch in self._checkpoint.read(sent.place).to_batches():
+                for name, rows in self._local.received(sent.fragment, batch):
+                    if rows.num_rows and name in self.network.streams:
+                        self.network.push(name, rows, sent.arrived, advance=False)
+        for fragment, watermark in reached.items():
+            for name in self._local.local_names(fragment):
+                if name in self.network.streams:
+                    self.network.reach(name, watermark)
+
+    def finish(self) -> None:
+        """Ends every stream but those of fragments, which end when their fragments have."""
+        internal = {name for fragment in self._local.fragments for name in self._local.local_names(fragment)}
+        self.network.finish(stream for stream in self.network.streams if stream not in internal)
 
     @property
     def event_times(self) -> dict[str, int]:
@@ -264,15 +292,40 @@ class ResidentNetwork:
                 arrived = [result.arrival for result in results]
                 total = (sum(a.count for a in arrived), sum(a.total for a in arrived), min(a.first for a in arrived))
                 arrivals[query.name] = total
+        sent: list[tuple[str, pa.Table, float]] = []
+        for name in sorted(self._local.fragments):
+            taken = network.take(name) if name in network.outboxes else []
+            if taken:
+                came = [result.arrival for result in taken]
+                mean = sum(each.total for each in came) / max(1, sum(each.count for each in came))
+                sent.append((name, pa.Table.from_batches([result.rows for result in taken]), mean))
         dead, self._dead = self._dead, []
         self._store.open_bundle()
         manifest = network.snapshot()
-        known = dict(network.failures)
-        if self._local.shared:
-            manifest["failures"] = [self._local.declared(failure).state() for failure in known.values()]
+        known: dict[str, Failure] = {}
+        for name, failure in network.failures.items():
+            whole = self._local.query_of(name)
+            if name == whole:
+                known[name] = failure
+            else:
+                known.setdefault(whole, self._reported.get(whole, failure))
+        manifest["failures"] = [self._local.declared(failure).state() for failure in known.values()]
         failed = {name: str(each) for name, each in known.items() if self._reported.get(name) is not each}
         self._reported = known
-        return EpochCut(epoch, attempt, manifest, found, dead, arrivals, failed)
+        return EpochCut(epoch, attempt, manifest, found, dead, arrivals, failed, sent)
+
+    def send(self, cut: EpochCut) -> tuple[ExchangedRows, ...]:
+        """Makes the rows that fragments send durable. Their file is needed by the next epoch, as the state is."""
+        if not cut.sent:
+            return ()
+        bundle = self._checkpoint.bundle("parts", cut.epoch, f"{cut.attempt}-sent")
+        for name, table, _ in cut.sent:
+            bundle.add(name, table)
+        bundle.close()
+        return tuple(
+            ExchangedRows(name, place, arrived)
+            for (name, place), (_, _, arrived) in zip(bundle.places, cut.sent, strict=True)
+        )
 
     def save(self, cut: EpochCut) -> tuple[Place, tuple[str, ...], Delivered]:
         """Makes results and snapshot durable; returns the place of the manifest, all files that the state needs, and
