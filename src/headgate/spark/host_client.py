@@ -263,7 +263,7 @@ def _reap(pid: int) -> None:
     if process is None:
         # Another process started it, or forked it.
         until = time.monotonic() + CLOSE_TIMEOUT
-        while _is_supervisor(pid) and time.monotonic() < until:
+        while is_alive(pid) and time.monotonic() < until:
             time.sleep(0.005)
         if _is_supervisor(pid):
             with suppress(ProcessLookupError):
