@@ -110,7 +110,7 @@ PLAIN = st.recursive(
     | st.text()
     | st.binary()
     | st.decimals(allow_nan=False)
-    | st.datetimes(timezones=st.sampled_from([None, UTC]))
+    | st.datetimes(timezones=st.sampled_from([None, UTC])).map(lambda found: found.replace(fold=0))
     | st.dates()
     | st.times()
     | st.timedeltas(),
