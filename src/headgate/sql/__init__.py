@@ -9,7 +9,22 @@ conditions pushed down (`pushdown`), projections merged and columns pruned (`pla
 (`headgate.expressions.normalize`).
 """
 
-from headgate.sql.catalog import Catalog, Result
-from headgate.sql.errors import SqlError
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headgate.sql.catalog import Catalog, Result
+    from headgate.sql.errors import SqlError
 
 __all__ = ["Catalog", "Result", "SqlError"]
+
+_MODULES = {"Catalog": "catalog", "Result": "catalog", "SqlError": "errors"}
+
+
+def __getattr__(name: str) -> Any:
+    # When first used: hosts get queries as graphs and use parts of this package that need no parser.
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

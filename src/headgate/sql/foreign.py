@@ -15,7 +15,6 @@ from functools import cached_property
 from headgate.expressions.notation import INFIX, PREFIX, SUFFIX
 from headgate.graph import types as t
 from headgate.graph.expressions import Call, Column, Expr, Literal
-from headgate.sql.intervals import interval_text
 
 _TRIM = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}
 _EXTRACTED = {
@@ -128,6 +127,9 @@ def _literal(literal: Literal) -> str:
     if isinstance(value, bytes):
         return f"X'{value.hex().upper()}'"
     if isinstance(value, timedelta):
+        # Not above: hosts use this module, and intervals need the parser.
+        from headgate.sql.intervals import interval_text
+
         return interval_text(value)
     if isinstance(value, datetime):
         kind = "TIMESTAMP_NTZ" if type_ == t.TIMESTAMP_NTZ else "TIMESTAMP"
