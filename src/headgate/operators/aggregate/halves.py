@@ -20,6 +20,8 @@ from headgate.operators.settings import Settings
 class LivePartialWindowed(LiveWindowed):
     """The states of each batch by pane and group; no state of its own but the watermark that makes rows late."""
 
+    counts_closed = True
+
     def __init__(self, node: Partial, settings: Settings) -> None:
         super().__init__(node.aggregate, settings)
         self._columns = node.schema.names

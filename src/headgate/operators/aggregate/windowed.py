@@ -6,6 +6,8 @@ aggregation of Li et al., "No pane, no gain", SIGMOD Record 2005). So the state 
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -38,6 +40,9 @@ class LiveWindowed:
     some of its windows only (its stream may be ahead of this operator's watermark, behind a union) counts for the
     others: how many it missed is part of its code, which is pane * most + missed.
     """
+
+    counts_closed: ClassVar[bool] = False
+    """Whether a row's missed windows include those that this operator has closed itself: another one assembles them."""
 
     def __init__(self, node: Aggregate, settings: Settings) -> None:
         window = node.window
@@ -106,9 +111,9 @@ class LiveWindowed:
         codes = panes.number(times)
         if panes.most > 1:
             codes = codes * panes.most
-            if batch.watermark > self._closed:
+            if watermark > self._closed or (self.counts_closed and watermark != NEVER):
                 first = panes.first_end(panes.number(times))
-                missed = (panes.grid_below(batch.watermark + 1) - first) // panes.slide + 1
+                missed = (panes.grid_below(watermark + 1) - first) // panes.slide + 1
                 codes = codes + np.clip(missed, 0, panes.most - 1)
         return batch, codes
 
