@@ -44,7 +44,10 @@ from headgate.spark.jobs import SparkJobs
 from headgate.spark.lane_log import open_lane_log
 from headgate.spark.lanes import Lanes
 from headgate.spark.messages import HostAddress
+from headgate.spark.pace import TRIGGER_CORES, LatencyTarget, Pace
 from headgate.spark.plan import Plan
+from headgate.spark.processes import node
+from headgate.spark.processor_use import ProcessorUse, engine_processes
 from headgate.spark.publisher import Publisher
 from headgate.spark.replicas import default_replicas, hosts_per_node, parts_of, placed
 from headgate.spark.replies import Replies
@@ -84,8 +87,9 @@ class Engine:
       temporary folder and removed with the engine
     - `spark`: a session; without one a session is started on `master`, by default local and tuned for low latency
     - `budget`: seconds that an epoch may spend scheduling; the remaining rows wait for the next epoch
-    - `every`: seconds between two polls of the sources; 0 polls continuously. An epoch costs about as much with few
-      rows as with many, so polling less often saves processor time
+    - `every`: seconds between two polls of the sources; 0: as often as the pace of epochs allows
+    - `trigger_cores`: cores that Spark's triggers may take if no query has a latency spec; None: no limit. A trigger
+      costs about as much with few rows as with many, so fewer triggers save processor time
     - `mode`, `threads`: how units are spread over threads (see `headgate.runtime`)
     - `memory`: bytes of queued rows on a node above which rows are spilled to files
     - `replicas`: copies of the network, each in a process of its own, among which queries and keys are divided; by
@@ -107,6 +111,7 @@ class Engine:
         master: str | None = None,
         budget: float | None = 1.0,
         every: float = 0.0,
+        trigger_cores: float | None = TRIGGER_CORES,
         mode: str = "policy",
         threads: int | None = None,
         memory: int | None = 1 << 30,
@@ -124,8 +129,12 @@ class Engine:
         self._master = master
         if every < 0:
             raise ValueError(f"every is {every}; give the seconds between two polls of the sources, 0 or more")
+        if trigger_cores is not None and trigger_cores <= 0:
+            raise ValueError(f"trigger_cores is {trigger_cores}; give the cores that triggers may take, or None")
         if replicas is not None and replicas < 1:
             raise ValueError(f"replicas is {replicas}; give the number of copies of the network, 1 or more")
+        self._trigger_cores = trigger_cores
+        self._pace: Pace | None = None
         self._budget = budget
         self._every = every
         self._mode = mode_of(mode)
@@ -333,13 +342,15 @@ class Engine:
     def metrics(self) -> dict[str, Any]:
         """Figures per query, class, unit and operator.
 
-        `latency` is in seconds, from the start of the micro-batch that brought a row until its result can be read at
-        the sinks; `network_latency` ends when the worker has made the result.
+        `latency` is in seconds, from the arrival of a row until its result can be read at the sinks; rows count as
+        arriving evenly between two looks of Spark at their source. `network_latency` is from the start of the
+        micro-batch until the worker has made the result. `pace` reports the pauses between epochs.
         """
         with self._lock:
             report = self._metrics.report(self.queries, self._catalog.classes, self._epochs is not None)
             waiting = self._epochs.waiting if self._epochs is not None else 0
-            return {**report, "policy": self._policy, "waiting": waiting}
+            pace = {} if self._pace is None else {"pace": self._pace.report()}
+            return {**report, "policy": self._policy, "waiting": waiting, **pace}
 
     def forget_latency(self) -> None:
         """Restarts the latency figures, for example to measure the effect of a change."""
@@ -388,7 +399,7 @@ class Engine:
             checkpoint,
             lambda query, sink: self._open_sink(query, sink, run),
             dead_letters(self.dead_letters, run),
-            lambda epoch: self._metrics.published(epoch),
+            self._published,
             self._ended.set,
             kept=not self._temporary,
         )
@@ -404,11 +415,13 @@ class Engine:
         def lanes(driver: Driver) -> Lanes:
             sources = SparkStreams(spark)
             known = (driver.deliver, driver.ended, driver.refuse)
-            return Lanes(sources, checkpoint, log, self._frames, *known, self._every)
+            return Lanes(sources, checkpoint, log, self._frames, *known, self._every, pace)
 
+        hosts = self._host_processes
+        pace = self._pace = Pace(self._trigger_cores, ProcessorUse(engine_processes(spark, hosts)))
         self._ended.clear()
         self._hurry = False
-        driver = self._driver = Driver(epochs, lanes, checkpoint.name, self._ended.set)
+        driver = self._driver = Driver(epochs, lanes, checkpoint.name, self._ended.set, pace.backlog_pause)
         for query in self.queries.values():
             self._open_sinks(query)
         self._publisher.republish()
@@ -477,14 +490,35 @@ class Engine:
             )
 
         self._plan = self._driver.replan(plan)
+        self._set_pace(queries.values())
+
+    def _set_pace(self, queries: Iterable[Query]) -> None:
+        """The pace follows from the tightest latency spec."""
+        if self._pace is not None:
+            asked = [(q.spec.latency / 1e6, q.name) for q in queries if q.spec.latency is not None]
+            self._pace.target = LatencyTarget(*min(asked)) if asked else None
 
     def _committed(self, epoch: Epoch) -> None:
         self._metrics.committed(epoch)
+        if self._pace is not None and "job" in epoch.seconds:
+            seconds = epoch.seconds["job"] + epoch.seconds["commit"]
+            self._pace.committed(epoch.number, epoch.taken, seconds, epoch.seconds.get("operators", 0.0))
         assert self._publisher is not None
         self._publisher.put(epoch.commit, epoch.inline)
         if epoch.metrics is not None and self._replicas > 1:
             self._balance.report(epoch.metrics)
             self._rebalance()
+
+    def _published(self, epoch: int) -> None:
+        self._metrics.published(epoch)
+        if self._pace is not None:
+            self._pace.published(epoch)
+
+    def _host_processes(self) -> list[int]:
+        """The supervisors of hosts beside this process."""
+        epochs = self._epochs
+        hosts = epochs.hosts if epochs is not None else []
+        return [host.pid for host in hosts if host is not None and host.node == node()]
 
     def _rebalance(self) -> None:
         """On the driver's thread: changes the placement after the present epoch, if that pays."""

@@ -84,12 +84,19 @@ def _head(metrics: Mapping[str, Any]) -> str:
         f"epoch {metrics['epochs']:,} ({metrics['epochs_per_second']:.1f}/s)",
         f"waiting {metrics['waiting']:,} rows, {size(memory.get('bytes', 0))}",
     ]
+    if "pace" in metrics:
+        parts.append(_pace(metrics["pace"]))
     if memory.get("spilled_bytes"):
         parts.append(f"spilled {size(memory['spilled_bytes'])}")
     dead = sum(metrics["dead_letters"].values())
     if dead:
         parts.append(f"malformed {dead:,}")
     return " · ".join(parts)
+
+
+def _pace(pace: Mapping[str, Any]) -> str:
+    """The pauses between epochs and their reason."""
+    return f"pause {duration(pace['pause'])} ({pace['reason']}; {pace['trigger_cores']:.2f} cores)"
 
 
 def _ordered(metrics: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

@@ -28,7 +28,7 @@ class DriverMetrics:
         self._seconds: dict[str, float] = {}
         self._latency: dict[str, Latency] = {}
         # Of the epochs that are committed and not yet published.
-        self._arrivals: dict[int, dict[str, Arrival]] = {}
+        self._arrivals: dict[int, tuple[dict[str, Arrival], float]] = {}
 
     def committed(self, epoch: Epoch) -> None:
         """Counts an epoch after its commit."""
@@ -37,7 +37,7 @@ class DriverMetrics:
             self._epochs += 1
             self._failed.update(epoch.failed)
             self._seconds = epoch.seconds
-            self._arrivals[epoch.number] = epoch.arrivals
+            self._arrivals[epoch.number] = epoch.arrivals, epoch.waited
             if epoch.metrics is not None:
                 self._network = epoch.metrics
             for name, rows in epoch.rows.items():
@@ -49,8 +49,9 @@ class DriverMetrics:
         """All sinks have an epoch: its results can be read, which ends the latency of its rows."""
         now = time.time()
         with self._lock:
-            for query, arrival in self._arrivals.pop(epoch, {}).items():
-                self._latency.setdefault(query, Latency()).add(now, arrival)
+            arrivals, waited = self._arrivals.pop(epoch, ({}, 0.0))
+            for query, arrival in arrivals.items():
+                self._latency.setdefault(query, Latency()).add(now, arrival, waited)
 
     def forget_failure(self, query: str) -> None:
         """The query is dropped."""

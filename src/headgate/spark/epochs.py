@@ -60,6 +60,9 @@ class Epoch:
     inline: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     """These and the commit's parts: see `headgate.spark.delivery.Delivered`."""
     restored: bool = False
+    taken: int = 0
+    waited: float = 0.0
+    """New rows, and how long (s) they may have waited before Spark found them."""
 
 
 class Epochs:
@@ -392,11 +395,14 @@ class Epochs:
         )
         self._checkpoint.commit(commit)
         self.commit = commit
-        self._committed(answer, request, {"job": answered - began, "commit": time.perf_counter() - answered})
+        seconds = {"job": answered - began, "commit": time.perf_counter() - answered}
+        self._committed(answer, request, seconds, batch.waited if batch is not None else 0.0)
         rose = request.event_times is not None and event_times != before
         self.follow_up = rose or bool(answer.exchange) or answer.reached != request.reached
 
-    def _committed(self, answer: CombinedAnswer, request: EpochRequest, seconds: Mapping[str, float]) -> None:
+    def _committed(
+        self, answer: CombinedAnswer, request: EpochRequest, seconds: Mapping[str, float], waited: float
+    ) -> None:
         """After a commit: notes what the next epoch needs, and reports the epoch."""
         self._failures.succeeded()
         self._failing = self._failing[len(request.expression_failures) :]
@@ -419,6 +425,8 @@ class Epochs:
                 answer.malformed,
                 answer.inline,
                 answer.restored,
+                answer.taken,
+                waited,
             )
         )
         self._since_clean += 1

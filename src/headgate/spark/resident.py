@@ -243,8 +243,8 @@ class ResidentNetwork:
         """See `EpochAnswer.selected`."""
         return self._local.selected(self.network.selected, self.network.streams)
 
-    def feed(self, packing: str, batches: Iterator[pa.RecordBatch], arrived: float) -> Iterator[None]:
-        """Pushes rows into the network as they arrive, and yields after each batch.
+    def feed(self, packing: str, batches: Iterator[pa.RecordBatch], arrived: float) -> Iterator[int]:
+        """Pushes rows into the network as they arrive, and yields the number of rows after each batch.
 
         All rows of an epoch are behind the same watermark.
         """
@@ -259,7 +259,7 @@ class ResidentNetwork:
                     if part.num_rows and name in self.network.streams:
                         self.network.push(name, part, arrived, advance=False)
                         seen.add(name)
-            yield
+            yield packed.num_rows
         for stream in sorted(seen):
             self.network.advance(stream, arrived)
 
