@@ -15,7 +15,7 @@ class Triggers:
     ) -> None:
         self.now = 100.0
         self._spent = 0.0
-        self.cost, self.epoch, self.per_row = cost, epoch, per_row
+        self.cost, self.epoch, self.per_row = cost, 0.08, per_row
         self.look, self.publish = 0.03, 0.005
         self.rate = 2000.0
         self.processor = 0.0
