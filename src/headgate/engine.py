@@ -26,6 +26,8 @@ from headgate.connectors.registry import (
     open_table,
     sinks,
 )
+from headgate.control.decisions import DecisionHistory
+from headgate.control.quality import Quality, objective_figures
 from headgate.graph.queries import Query, Sink, Stream
 from headgate.graph.specs import Spec
 from headgate.graph.types import Schema
@@ -154,6 +156,8 @@ class Engine:
         self._memory: dict[str, tuple[Query, MemoryWriter]] = {}
         self._lock = threading.RLock()
         self._metrics = DriverMetrics()
+        self._quality = Quality()
+        self._decisions = DecisionHistory()
         self._balance = Balance()
         self._plan: Plan | None = None
         self._tables: dict[str, pa.Table] = {}
@@ -368,13 +372,33 @@ class Engine:
 
         `latency` is in seconds, from the arrival of a row until its result can be read at the sinks; rows count as
         arriving evenly between two looks of Spark at their source. `network_latency` is from the start of the
-        micro-batch until the worker has made the result. `pace` reports the pauses between epochs.
+        micro-batch until the worker has made the result. A query's `spec` is None or says what is asked, measured and
+        met (`control/compliance.py`); `objectives` has the weight of each metric and its value over the last half
+        second or so; `pace` reports the pauses between epochs.
         """
         with self._lock:
             report = self._metrics.report(self.queries, self._catalog.classes, self._epochs is not None)
             waiting = self._epochs.waiting if self._epochs is not None else 0
+            specs = self._quality.judge(self.queries, self._metrics)
+            for name, figures in report["queries"].items():
+                figures["spec"] = specs.get(name)
+            objectives = objective_figures(self._catalog.objectives, self._metrics)
             pace = {} if self._pace is None else {"pace": self._pace.report()}
-            return {**report, "policy": self._policy, "waiting": waiting, **pace}
+            return {
+                **report,
+                "policy": self._policy,
+                "waiting": waiting,
+                "objectives": objectives,
+                "decision": self._decisions.last,
+                **pace,
+            }
+
+    def decisions(self) -> list[dict[str, Any]]:
+        """What the engine decided by itself, oldest first, as long as it runs: which policy each class uses, and the
+        steps of the run-time optimizer. Each decision has its time (s since 1970), its kind and subject, what was
+        `chosen` and what was `before`, the `reason`, the `scores` it was made from, what was `expected` and what `came`
+        (`headgate.scheduling.decisions`)."""
+        return self._decisions.all()
 
     def forget_latency(self) -> None:
         """Restarts the latency figures, for example to measure the effect of a change."""
@@ -526,21 +550,25 @@ class Engine:
             asked = [(q.spec.latency / 1e6, q.name) for q in queries if q.spec.latency is not None]
             self._pace.target = LatencyTarget(*min(asked)) if asked else None
 
+    def _published(self, epoch: int) -> None:
+        """On the publisher's thread: an epoch's results can be read."""
+        self._metrics.published(epoch)
+        if self._pace is not None:
+            self._pace.published(epoch)
+        self._quality.judge_when_due(self._catalog.queries, self._metrics)
+
     def _committed(self, epoch: Epoch) -> None:
         self._metrics.committed(epoch)
         if self._pace is not None and "job" in epoch.seconds:
             seconds = epoch.seconds["job"] + epoch.seconds["commit"]
             self._pace.committed(epoch.number, epoch.taken, seconds, epoch.seconds.get("operators", 0.0))
+        if epoch.metrics is not None:
+            self._decisions.reported(epoch.metrics.get("decisions", ()))
         assert self._publisher is not None
         self._publisher.put(epoch.commit, epoch.inline)
         if epoch.metrics is not None and self._replicas > 1:
             self._balance.report(epoch.metrics)
             self._rebalance()
-
-    def _published(self, epoch: int) -> None:
-        self._metrics.published(epoch)
-        if self._pace is not None:
-            self._pace.published(epoch)
 
     def _host_processes(self) -> list[int]:
         """The supervisors of hosts beside this process."""
