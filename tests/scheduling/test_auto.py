@@ -63,8 +63,8 @@ def test_the_cut_of_a_class_is_that_of_its_own_candidate() -> None:
     view = View.of(TOPOLOGY)
     statistics = view.statistics
     for number, name in enumerate(TOPOLOGY.operators):
-        model = MODELS[name]
-        statistics.expect(number, cost=float(model.cost), selectivity=model.selectivity)
+        expected = MODELS[name].expected([1.0])
+        statistics.expect(number, cost=expected.cost, selectivity=expected.selectivity)
     chosen.inner_of("critical")._current = 1
     cut = chosen.cut(view)
     critical = {e.id for e in TOPOLOGY.edges if TOPOLOGY.operator_class[e.consumer] == 0}

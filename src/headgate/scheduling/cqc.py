@@ -12,7 +12,7 @@ from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.policies.highest_rate import HighestRate
 from headgate.scheduling.policy import Grant, Policy, Selector
 from headgate.scheduling.registry import parameter, register
-from headgate.scheduling.topology import Topology
+from headgate.scheduling.topology import Topology, TopologyClass
 from headgate.scheduling.view import View
 
 
@@ -94,6 +94,10 @@ class ClassPolicy(Protocol):
         """The policy inside a class."""
         ...
 
+    def share_of(self, cls: TopologyClass) -> float:
+        """The weight of a class: by default its priority."""
+        ...
+
 
 class ClassSelector(Selector):
     """Level 1 of CQC. A class runs until its quota is used up or it has no ready unit.
@@ -113,7 +117,7 @@ class ClassSelector(Selector):
         self._rows = view.queues.rows
         classes = topology.classes
         present = sorted({units[u].cls for u in chosen})
-        slices = quotas([classes[cls].priority for cls in present], policy.k)
+        slices = quotas([policy.share_of(classes[cls]) for cls in present], policy.k)
         self.turns = [
             Turn(
                 slice,
@@ -253,6 +257,9 @@ class Cqc(Policy):
 
     def inner_of(self, cls: str) -> Policy:
         return self.inner
+
+    def share_of(self, cls: TopologyClass) -> float:
+        return cls.priority
 
     def selector(self, view: View, units: Units, members: Sequence[int] | None = None) -> Selector:
         return ClassSelector(view, units, members, self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, ClassVar
 
@@ -20,8 +20,8 @@ from headgate.scheduling.policies.fifo import Fifo
 from headgate.scheduling.policies.highest_rate import HighestRate
 from headgate.scheduling.policies.most_tuples import MostTuples
 from headgate.scheduling.policy import Policy, Selector
-from headgate.scheduling.registry import parameter, register
-from headgate.scheduling.topology import Topology
+from headgate.scheduling.registry import described, parameter, register
+from headgate.scheduling.topology import Topology, TopologyClass
 from headgate.scheduling.view import Performance, View
 
 
@@ -73,6 +73,14 @@ def _edges(topology: Topology, cls: str) -> list[int]:
     return [edge.id for edge in topology.edges if topology.operator_class[edge.consumer] == number]
 
 
+CUTS = ("policy", "sources", "every")
+
+
+def _learning(policy: Auto) -> str:
+    """The parameters that what is learned depends on."""
+    return described(replace(policy, k=1.0, shares={}, cuts=CUTS[0]))
+
+
 def _candidates() -> tuple[Policy, ...]:
     return (HighestRate(), Fifo(), Chain(), MostTuples())
 
@@ -93,6 +101,8 @@ class Auto(Policy):
     interval: float = parameter("seconds", 1.0, "minimum time a candidate runs")
     seed: float = parameter("number", 0, "seed of the selection")
     k: float = parameter("seconds", 0.2, "the period that the classes share")
+    shares: Mapping[str, float] = parameter("weights", dict, "factors of classes' shares, as in critical*2+report*0.5")
+    cuts: str = parameter("choice", "policy", "the cut: of the candidates, at the sources, or every edge", CUTS)
     _classes: dict[str, ClassAmos] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -103,6 +113,14 @@ class Auto(Policy):
     @property
     def generation(self) -> int:
         return sum(amos.generation for amos in self._classes.values())
+
+    def share_of(self, cls: TopologyClass) -> float:
+        return cls.priority * self.shares.get(cls.name, 1.0)
+
+    def continues(self, before: Policy) -> None:
+        """Other shares, another period or cut: what the classes have learned stays."""
+        if isinstance(before, Auto) and _learning(before) == _learning(self):
+            self._classes = before._classes
 
     def inner_of(self, cls: str) -> ClassAmos:
         """The selection of a class; begins with the first candidate."""
@@ -124,10 +142,14 @@ class Auto(Policy):
     def cut(self, view: View) -> Cut:
         """In each class the cut of its candidate, and a queue wherever the class changes: a unit is of one class."""
         topology = view.topology
+        crossing = crossing_edges(topology)
+        if self.cuts != "policy":
+            made = Cut.sources(topology) if self.cuts == "sources" else Cut.every(topology)
+            return replace(made, queued=made.queued | crossing)
         number = topology.operator_class
         cuts = [self.inner_of(cls.name).cut(view) for cls in topology.classes]
         edges = topology.edges
-        queued = {edge.id for edge in edges if edge.id in cuts[number[edge.consumer]].queued}
+        queued = frozenset(edge.id for edge in edges if edge.id in cuts[number[edge.consumer]].queued)
         together = frozenset(
             group
             for cls, cut in enumerate(cuts)
@@ -135,7 +157,7 @@ class Auto(Policy):
             if {number[edges[e].consumer] for e in group} == {cls}
         )
         order = tuple(e for cls, cut in enumerate(cuts) for e in cut.order if number[edges[e].consumer] == cls)
-        return Cut(queued | crossing_edges(topology), together, any(cut.per_entry for cut in cuts), order)
+        return Cut(queued | crossing, together, any(cut.per_entry for cut in cuts), order)
 
     def selector(self, view: View, units: Units, members: Sequence[int] | None = None) -> Selector:
         return ClassSelector(view, units, members, self)

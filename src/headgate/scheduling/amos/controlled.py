@@ -141,7 +141,7 @@ class ControlledThompson(Learner):
         usual = np.sqrt(np.maximum(np.diag(self._levels) / max(self._intervals, 1.0), 1e-12))
         weights = self._weights / usual
         cross = self._cross @ weights
-        spread = np.linalg.inv(self._features)
+        spread: Floats = np.linalg.inv(self._features).astype(np.float64)
         return weights, cross, spread, spread @ cross
 
     def beliefs(self) -> Mapping[str, float]:
