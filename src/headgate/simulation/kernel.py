@@ -80,7 +80,7 @@ class Simulation:
         self._models = [operators[name] for name in topology.operators]
         self._arrivals = [arrivals[name] for name in topology.streams]
         self._tuples = tuples
-        self._processors = processors
+        self.processors = processors
         self._switch = switch
         self._until = until
         self._measured = statistics == "measured"
@@ -133,7 +133,7 @@ class Simulation:
     def advance(self, until: float) -> None:
         """Runs everything that happens until then; may be called again with a later time."""
         scheduler, performance, state = self.scheduler, self.view.performance, self.view.queues
-        processors, levels, start = self._processors, self._levels, self._start
+        processors, levels, start = self.processors, self._levels, self._start
         execution, finish, arrive = self._execution, self._finish, self._arrive
         if self._sources is None:
             self._sources = [
@@ -299,7 +299,7 @@ class Simulation:
 
     def _result(self, running: int) -> SimulationResult:
         end = self._now if self._until == inf else self._until
-        self._idle += (end - self._now) * (self._processors - running)
+        self._idle += (end - self._now) * (self.processors - running)
         self._levels.fold(end if self._until < inf else np.nextafter(end, inf))
         processed = [done + rows for done, rows in zip(self._processed, self._execution.rows_in, strict=True)]
         return SimulationResult(
