@@ -73,13 +73,14 @@ def test_a_class_that_gets_too_little_gets_a_larger_share() -> None:
     run = Run(engine)
     run.go(120)
     assert run.kinds[0] == "class share"
-    assert run.setting.shares == {"critical": 2.0}
+    assert set(run.setting.shares) == {"critical"}
+    assert run.setting.shares["critical"] >= 2
     run.go(60)
     assert run.missed == 0
-    assert len(run.decisions) == 1
-    (made,) = run.decisions.values()
-    assert made.came["alert"] < 0
+    made = run.decisions[1]
+    assert made.came["alert"] < made.expected["alert"] + 0.5
     assert "alert is at" in made.reason
+    assert set(run.kinds) <= {"class share", "pace"}
 
 
 def test_another_policy_is_taken_where_queues_starve_each_other() -> None:
@@ -141,21 +142,17 @@ def test_a_smaller_budget_where_results_wait_for_the_end_of_long_epochs() -> Non
         SINGLE,
         {"a": LivingOperator(0.0065)},
         {"s": constant(100)},
-        {"alert": demand(2.0)},
-        Setting(policy="fifo", aim=0.5),
+        {"alert": demand(3.2)},
+        Setting(policy="fifo", aim=0.0),
         cores=1,
-        trigger=0.3,
+        trigger=1.0,
     )
     run = Run(engine)
-    run.go(60)
-    before = run.engine.latency("alert")
-    assert before is not None
-    if before <= 2.0:
-        # Tighten it: what the epoch holds back is now too much.
-        engine.demands["alert"] = demand(before * 0.9)
-    run.go(120)
-    assert "budget" in run.kinds or "pace" in run.kinds
-    assert run.setting.budget < 1.0 or run.setting.aim < 0.5
+    run.go(80)
+    assert set(run.kinds) == {"budget"}
+    assert run.setting.budget < 1.0
+    run.go(20)
+    assert run.missed == 0
 
 
 def test_shorter_pauses_where_the_network_needs_part_of_the_time() -> None:
@@ -183,7 +180,7 @@ def test_a_cheaper_plan_where_the_present_one_is_too_slow() -> None:
         plans={"alert": {"selective first": Alternate({"a": (0.004, 1.0)})}},
     )
     run = Run(engine)
-    run.go(200)
+    run.go(120)
     assert "plan" in run.kinds
     assert run.setting.plans == {"alert": "selective first"}
     assert not run.setting.shed
@@ -203,7 +200,7 @@ def test_rows_are_shed_where_nothing_else_is_enough_in_the_lowest_class_first() 
         cores=1,
     )
     run = Run(engine)
-    run.go(300)
+    run.go(150)
     assert "shedding" in run.kinds
     assert set(run.setting.shed) == {"report"}
     assert 0 < run.setting.shed["report"] <= 0.7
@@ -251,7 +248,7 @@ def test_no_pace_no_plan_and_no_shedding_where_a_larger_share_is_enough() -> Non
         plans={"alert": {"slower": Alternate({"a": (0.02, 1.0)})}},
     )
     run = Run(engine)
-    run.go(200)
+    run.go(120)
     assert run.kinds[0] == "class share"
     assert not {"plan", "shedding", "threads", "budget"} & set(run.kinds)
 
@@ -267,7 +264,7 @@ def test_nothing_is_shed_without_accuracy_and_never_more_than_it_allows() -> Non
             cores=1,
         )
         run = Run(engine)
-        run.go(200)
+        run.go(90)
         shed = run.setting.shed.get("alert", 0.0)
         assert shed <= (0.0 if accuracy is None else 0.2 + 1e-9)
 
@@ -291,7 +288,7 @@ def test_a_step_that_did_not_help_is_taken_back_and_not_repeated_soon() -> None:
     assert run.kinds.count("threads") == 2
     assert [made.reason for made in run.decisions.values() if made.kind == "threads"][-1] == "it did not help"
     assert run.setting.threads == 1
-    run.go(50)
+    run.go(25)
     assert run.kinds.count("threads") == 2
 
 
@@ -314,7 +311,7 @@ def test_what_is_no_longer_needed_is_taken_back() -> None:
     assert run.missed == 0
 
 
-@pytest.mark.parametrize("rate", [100, 140, 160, 190])
+@pytest.mark.parametrize("rate", [140, *(pytest.param(rate, marks=pytest.mark.slow) for rate in (100, 160, 190))])
 def test_there_is_no_flapping_on_a_steady_load(rate: float) -> None:
     engine = VirtualEngine(
         TWO_CLASSES,
@@ -326,7 +323,7 @@ def test_there_is_no_flapping_on_a_steady_load(rate: float) -> None:
     run = Run(engine)
     run.go(150)
     before = len(run.decisions)
-    run.go(600)
+    run.go(250)
     # At most one attempt to take something back, and its return.
     assert len(run.decisions) - before <= 4
 

@@ -35,19 +35,25 @@ BANNED_FOR = 60.0
 """Seconds for which a step that did not help is not tried again; doubled each time."""
 LONGEST_PAUSE = 60.0
 """Seconds between two predictions while nothing helps; they begin with half a trial and double."""
+FAR = 100.0
 MOST_STEPS = 3
 """Steps that are taken at once, if fewer are not predicted to be enough."""
 
 
 @dataclass
 class Trial:
-    """Steps that were just taken: from which setting, until when they are judged, and the excess before them."""
+    """Steps that were just taken: from which setting, until when they are judged, and the excess before them.
+
+    `peak` is the largest excess since. While it falls, a backlog is being worked off: judgement waits until `latest`.
+    """
 
     steps: tuple[Step, ...]
     before: Setting
     until: float
     excess: float
     undo: bool
+    peak: float = 0.0
+    latest: float = inf
     decisions: list[Decision] = field(default_factory=list)
 
 
@@ -84,7 +90,9 @@ class Optimizer:
         self._note_times(seen.now, bool(missed), seen)
         trial = self._trial
         if trial is not None:
-            if seen.now < trial.until and not (trial.undo and missed):
+            trial.peak = max(trial.peak, excess)
+            falling = 0 < excess <= (1 - HELPED) * trial.peak and seen.now < trial.latest
+            if (seen.now < trial.until or falling) and not (trial.undo and missed):
                 return self.setting
             self._trial = None
             self._judge(seen, trial, excess)
@@ -147,7 +155,8 @@ class Optimizer:
             decisions.append(self._note(seen, step, setting, f"{why}; {_foretold(expected)}", expected))
             setting = following
         self.setting = setting
-        self._trial = Trial(tuple(steps), before, seen.now + SETTLE, excess, False, decisions)
+        until = seen.now + SETTLE
+        self._trial = Trial(tuple(steps), before, until, excess, False, latest=until + 2 * SETTLE, decisions=decisions)
 
     def _say_impossible(self, seen: Observation, predictor: Predictor, missed: Demand) -> None:
         """Nothing helps: if even the best setting would not meet the demand, that is said, with what it reaches."""
@@ -183,7 +192,7 @@ class Optimizer:
                     self._taken.append((again, self.setting))
                     self.setting = again.of(self.setting)
             return
-        if excess <= max(0.0, (1 - HELPED) * trial.excess):
+        if excess <= max(0.0, (1 - HELPED) * max(trial.excess, trial.peak)):
             setting = trial.before
             for step in trial.steps:
                 self._taken.append((step, setting))
@@ -201,13 +210,14 @@ class Optimizer:
         self._calm_since = seen.now
         predictor = Predictor(seen, self.setting)
         # The most expensive kind first, and of one kind the last step first.
-        for step, before in sorted(reversed(self._taken), key=lambda each: -each[0].rank):
+        ranked = sorted(enumerate(self._taken), key=lambda each: (-each[1][0].rank, -each[0]))
+        for _, (step, before) in ranked:
             back = step.back(before)
             setting = back.of(self.setting)
             expected = predictor.excess(setting)
             if all(left <= COMFORT - 1 for left in expected.values()):
                 decision = self._note(seen, back, self.setting, "no longer needed; " + _foretold(expected), expected)
-                self._trial = Trial((back,), self.setting, seen.now + SETTLE, excess, True, [decision])
+                self._trial = Trial((back,), self.setting, seen.now + SETTLE, excess, True, decisions=[decision])
                 self._taken.remove((step, before))
                 self._relaxed = True
                 self.setting = setting
@@ -239,13 +249,12 @@ class Optimizer:
 def total_excess(seen: Observation, excess: Mapping[str, float]) -> float:
     """How far demands are missed, weighted by the priority of their class; 0 if all are met at MARGIN.
 
-    `excess` is as in `Demand.excess`. A demand that is far beyond what is allowed counts as ten times: it must not hide
-    all others.
+    `excess` is as in `Demand.excess`, and counts up to FAR: a demand that gets no results must not hide all others.
     """
     total = 0.0
     for query, value in excess.items():
         if value > MARGIN - 1:
-            total += seen.demands[query].priority * (min(value, 10.0) + 1 - MARGIN)
+            total += seen.demands[query].priority * (min(value, FAR) + 1 - MARGIN)
     return total
 
 

@@ -21,8 +21,9 @@ SECONDS = 15.0
 EPOCHS = 6
 PAUSE_WITHOUT_SPEC = 0.3
 """Seconds that epochs pause without a latency spec, about."""
-FARTHEST = 5.0
-"""A measured value counts as at most so many times the predicted one, or as that part of it."""
+FARTHEST = 1.5
+"""A measured value counts as at most so many times the predicted one, or as that part of it: while a backlog is worked
+off, what is measured says little about the setting."""
 
 
 @dataclass(frozen=True)

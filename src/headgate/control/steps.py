@@ -28,8 +28,9 @@ def candidates(seen: Observation, setting: Setting, missed: Demand) -> list[Step
 
 def _share(setting: Setting, missed: Demand) -> Iterator[Step]:
     factor = 2 * setting.shares.get(missed.cls, 1.0)
-    if factor <= LARGEST_SHARE:
+    while factor <= LARGEST_SHARE:
         yield Step("class share", missed.cls, factor)
+        factor *= 2
 
 
 def _threads(seen: Observation, setting: Setting) -> Iterator[Step]:
@@ -38,9 +39,8 @@ def _threads(seen: Observation, setting: Setting) -> Iterator[Step]:
 
 
 def _less(kind: str, value: float, values: tuple[float, ...]) -> Iterator[Step]:
-    lower = [each for each in values if each < value]
-    if lower:
-        yield Step(kind, "", max(lower))
+    for lower in sorted((each for each in values if each < value), reverse=True):
+        yield Step(kind, "", lower)
 
 
 def _plans(seen: Observation, setting: Setting) -> Iterator[Step]:
