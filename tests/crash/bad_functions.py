@@ -106,6 +106,6 @@ def _touch(name: str) -> None:
 
 
 def _wait_for(name: str) -> None:
-    end = time.monotonic() + 2
+    end = time.monotonic() + 60
     while not (Path(os.environ["MEETING_PLACE"]) / name).exists() and time.monotonic() < end:
         time.sleep(0.01)

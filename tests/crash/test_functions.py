@@ -117,7 +117,7 @@ def test_if_several_functions_ran_the_next_death_names_one(
 ) -> None:
     monkeypatch.setenv("MEETING_PLACE", str(tmp_path))
     script = SCRIPT.replace("bad_functions:good", "bad_functions:meet")
-    driver = HostDriver(tmp_path, script.format(harm="meet_and_leave", timeout="20 seconds"), threads=3)
+    driver = HostDriver(tmp_path, script.format(harm="meet_and_leave", timeout="300 seconds"), threads=3)
     drivers.append(driver)
     batches = [rows(number, bad=number == 1) for number in range(3)]
     driver.epoch(batches[0])
