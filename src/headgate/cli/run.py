@@ -136,7 +136,7 @@ def _report_resumption(engine: Engine, quiet: bool) -> bool:
 
 
 class _StopSignals:
-    """The first Ctrl-C (or TERM) requests an orderly stop and says what is done first; a second one ends the process."""
+    """The first Ctrl-C (or TERM) requests an orderly stop and says what is done first; a second ends the process."""
 
     def __init__(self) -> None:
         self.requested = threading.Event()
