@@ -8,8 +8,9 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from headgate.connectors.registry import (
     sinks,
 )
 from headgate.graph.queries import Query, Sink, Stream
+from headgate.graph.specs import Spec
 from headgate.graph.types import Schema
 from headgate.runtime.limits import Limits
 from headgate.runtime.modes import mode_of
@@ -179,10 +181,8 @@ class Engine:
 
     def execute(self, text: str, file: str = "<text>") -> None:
         """Executes statements: CREATE CLASS, STREAM, TABLE, FUNCTION, QUERY …; SqlError at the first problem."""
-        with self._lock:
-            before = set(self._catalog.queries)
+        with self._lock, self._changing():
             self._catalog.execute(text, file=file)
-            self._add_queries(before)
 
     def stream(self, name: str, frame: Any) -> None:
         """Declares any streaming DataFrame as a stream; `frame.withWatermark(…)` gives its event time."""
@@ -199,23 +199,36 @@ class Engine:
             self._frames[name] = frame
             self._changed()
 
-    def query(self, name: str, select: str, *, cls: str | None = None, sink: Sink | Sequence[Sink] = ()) -> Query:
-        """Declares a query. Its newest rows can always be read with `results`, whatever its sinks are."""
+    def query(
+        self,
+        name: str,
+        select: str,
+        *,
+        cls: str | None = None,
+        sink: Sink | Sequence[Sink] = (),
+        spec: Spec | Mapping[str, Any] | None = None,
+    ) -> Query:
+        """Declares a query. Its newest rows can always be read with `results`, whatever its sinks are.
+
+        `spec` is what its WITH clause is in SQL: {"latency": "500 ms", "tolerance": "10%"}.
+        """
         sinks = (sink,) if isinstance(sink, Sink) else tuple(sink)
-        with self._lock:
-            before = set(self._catalog.queries)
-            made = self._catalog.query(name, select, cls, sinks)
-            self._add_queries(before)
-            return made
+        with self._lock, self._changing():
+            return self._catalog.query(name, select, cls, sinks, spec)
+
+    def alter(self, name: str, *, cls: str | None = None, spec: Spec | Mapping[str, Any] | None = None) -> Query:
+        """Changes the class of a query or options of its spec (None takes one away); its state is kept."""
+        with self._lock, self._changing():
+            return self._catalog.alter_query(name, cls, spec)
 
     def drop(self, name: str) -> None:
         """Stops a query and drops its state."""
         with self._lock:
             if name not in self._catalog.queries:
                 raise EngineError(f"there is no query {name}")
-            self._catalog.drop_query(name)
+            with self._changing():
+                self._catalog.drop_query(name)
             self._metrics.forget_failure(name)
-            self._changed()
 
     @property
     def queries(self) -> dict[str, Query]:
@@ -232,6 +245,17 @@ class Engine:
         with self._lock:
             self._policy = policy
             self._changed()
+
+    @property
+    def objectives(self) -> dict[str, float]:
+        """The weights of the metrics that matter to the whole system: delay, output, queue, memory and freshness. They
+        add up to 1; empty means the policy's own. May be set while running: a policy that learns forgets nothing."""
+        return dict(self._catalog.objectives)
+
+    @objectives.setter
+    def objectives(self, weights: Mapping[str, Any]) -> None:
+        with self._lock, self._changing():
+            self._catalog.set_objectives(weights)
 
     # Running ----------------------------------------------------------------------------------------------
 
@@ -431,19 +455,21 @@ class Engine:
         if sink.format != MemorySink.name:
             return open_sink(self.spark, query, sink, run)
         known = self._memory.get(query.name)
-        if known is None or known[0] != query:
+        if known is None or not known[0].same_results(query):
             writer = MemorySink().open(self.spark, query, {"rows": str(self._kept), **sink.options}, run)
             known = self._memory[query.name] = (query, writer)
         known[1].follow(run)
         return known[1]
 
-    def _add_queries(self, before: set[str]) -> None:
-        """Lets the next epoch run the queries declared since `before`; drops them again if that fails."""
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """A change of the catalog: the next epoch follows it; if it cannot, the catalog is as before."""
+        before = self._catalog.mark()
         try:
+            yield
             self._changed()
         except Exception:
-            for name in set(self._catalog.queries) - before:
-                self._catalog.drop_query(name)
+            self._catalog.back_to(before)
             raise
 
     def _changed(self) -> None:
@@ -456,6 +482,7 @@ class Engine:
             if self._plan is not None and name not in before:
                 self._open_sinks(query)
         streams = dict(self._catalog.streams)
+        objectives = self._catalog.objectives
         epochs, balance = self._epochs, self._balance
 
         def plan(lanes: Lanes) -> Plan:
@@ -474,6 +501,7 @@ class Engine:
                 placement=placed(parts or declared, self._replicas, before, balance.costs),
                 parts=parts,
                 modules=b"" if self._local else user_modules(_functions(queries.values())),
+                objectives=objectives,
             )
 
         self._plan = self._driver.replan(plan)

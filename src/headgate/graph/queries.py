@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 
 from headgate.graph.operators import Operator
+from headgate.graph.specs import NO_SPEC, Spec
 from headgate.graph.types import Schema
 
 
@@ -52,14 +53,6 @@ class Sink:
 
 
 @dataclass(frozen=True)
-class Spec:
-    """What a user asks of a query's quality: the options of its WITH clause, durations in microseconds."""
-
-    latency: int | None = None
-    tolerance: float | None = None
-
-
-@dataclass(frozen=True)
 class Query:
     """A named continuous SELECT. The plan's first columns are the visible ones.
 
@@ -72,10 +65,14 @@ class Query:
     schema: Schema
     cls: QueryClass = DEFAULT_CLASS
     sinks: tuple[Sink, ...] = ()
-    spec: Spec = Spec()
+    spec: Spec = NO_SPEC
     mode: OneOf["append", "update"] = "append"
     sql: str = ""
 
     @property
     def visible(self) -> int:
         return len(self.schema)
+
+    def same_results(self, other: Query) -> bool:
+        """Whether the other query has the same results in the same sinks: they differ at most in class and spec."""
+        return replace(self, cls=other.cls, spec=other.spec) == other

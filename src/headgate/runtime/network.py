@@ -14,6 +14,7 @@ import pyarrow as pa
 from headgate.graph.operators import Operator, Source
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
+from headgate.graph.specs import Objectives
 from headgate.operators.batch import FOREVER, Arrival, Batch
 from headgate.operators.contract import LiveOperator
 from headgate.operators.live import live
@@ -93,6 +94,7 @@ class Network:
         self._policy = policy_of(policy)
         self._mode = mode_of(mode)
         self._threads = threads
+        self._objectives: Objectives = {}
         self.single_thread = False
         """One thread runs everything, whatever the mode asks for; set between two runs."""
         self.given_watermarks = False
@@ -434,6 +436,18 @@ class Network:
         self._arrange()
 
     @property
+    def objectives(self) -> Objectives:
+        """The weights of the metrics that a policy which learns pursues; empty: its own. May be set while running; what
+        was learned is kept."""
+        return self._objectives
+
+    @objectives.setter
+    def objectives(self, objectives: Objectives) -> None:
+        with self._control.alone():
+            self._objectives = dict(objectives)
+            self._state.policy.pursue(self._objectives)
+
+    @property
     def mode(self) -> Mode:
         return self._mode
 
@@ -446,6 +460,7 @@ class Network:
         """Changes to the present policy and mode; queues that the new cut does not have are drained first."""
         with self._control.alone():
             self._state.policy = arranged(self._mode, self._policy)
+            self._state.policy.pursue(self._objectives)
             self._state.loop.scheduler.replace(self._state.policy, self._clock())
 
     def add(self, query: Query) -> None:
@@ -454,6 +469,12 @@ class Network:
         with self._control.alone():
             self._state.graph.add(query)
             self._state.failures.pop(query.name, None)
+            self._state.rebuild()
+
+    def alter(self, query: Query) -> None:
+        """Gives a running query another class or spec. Its operators keep their state, queues and statistics."""
+        with self._control.alone():
+            self._state.graph.replace(query)
             self._state.rebuild()
 
     def remove(self, name: str) -> None:
@@ -505,3 +526,4 @@ class Network:
             )
         with self._control.alone():
             snapshot.restore(self._state, manifest)
+            self._state.policy.pursue(self._objectives)

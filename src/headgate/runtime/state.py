@@ -93,8 +93,10 @@ class NetworkState:
     def _build(self, before: Wiring | None, known: Mapping[str, Figures]) -> Loop:
         for query in self.graph.queries.values():
             outbox = self.outboxes.get(query.name)
-            if outbox is None or outbox.query != query:
+            if outbox is None or not outbox.query.same_results(query):
                 self.outboxes[query.name] = Outbox(query)
+            else:
+                outbox.query = query
         self.sources = {source.stream: source for _, source in self.graph.sources()}
         for stream in self.sources:
             self.watermarks.setdefault(stream, NEVER)

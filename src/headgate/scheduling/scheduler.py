@@ -39,6 +39,7 @@ class Scheduler:
         self._pending: Cut | None = None
         self._generation = policy.generation
         self._running = 0
+        self._refreshed = now
         self._target: Cut
         self._change(policy.cut(view))
 
@@ -77,6 +78,9 @@ class Scheduler:
     def refresh(self, now: float) -> None:
         """Let the policy rank again, or cut again, from fresh statistics."""
         self.due = now + self.policy.interval
+        oldest = min(self.view.queues.oldest, default=now)
+        self.view.performance.staleness += (now - self._refreshed) * max(0.0, now - oldest)
+        self._refreshed = now
         if self.policy.refresh(self.view, now):
             cut = self.policy.cut(self.view)
             if cut != self._target or self.policy.generation != self._generation:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headgate.graph.as_json import GraphFormatError, read, written
 from headgate.graph.queries import Query
+from headgate.graph.specs import Objectives
 from headgate.runtime.limits import Limits
 from headgate.spark import format_1
 from headgate.spark.checkpoint import FORMAT, Checkpoint, CheckpointError, Commit
@@ -43,6 +44,7 @@ class Plan:
     placement: Placement | None = None
     parts: tuple[Query, ...] = ()
     modules: bytes = b""
+    objectives: Objectives = field(default_factory=dict)
 
     @property
     def run_queries(self) -> tuple[Query, ...]:
@@ -69,6 +71,7 @@ class Plan:
                 "placement": None if self.placement is None else self.placement.given,
                 "parts": self.parts,
                 "modules": save_bytes(checkpoint, self.modules) if self.modules else "",
+                "objectives": self.objectives,
             }
             files = {*tables.values(), str(values["modules"])}
             queries = {query.name: {"sql": query.sql, "class": query.cls.name} for query in self.queries}
@@ -96,6 +99,7 @@ class Plan:
                 Placement.of(values["placement"]) if values.get("placement") else None,
                 values.get("parts", ()),
                 load_bytes(checkpoint, values["modules"]) if values.get("modules") else b"",
+                values.get("objectives", {}),
             )
         except (GraphFormatError, KeyError, TypeError) as error:
             raise CheckpointError(

@@ -122,6 +122,7 @@ class ResidentNetwork:
             record=record,
         )
         self.network.given_watermarks = self._local.shared
+        self.network.objectives = plan.objectives
         if manifest is not None:
             self._store.adopt(manifest)
             self.network.restore(manifest)
@@ -175,11 +176,15 @@ class ResidentNetwork:
         local = LocalPlan(plan, self._replica)
         before, after = self._local.queries, local.queries
         running = self.network.queries
+        kept = {name for name, query in after.items() if name in running and query.same_results(before[name])}
         for old in before:
-            if old in running and after.get(old) != before[old]:
+            if old in running and old not in kept:
                 self.network.remove(old)
         for new, query in after.items():
-            if before.get(new) != query:
+            if new in kept:
+                if query != before[new]:
+                    self.network.alter(query)
+            elif before.get(new) != query:
                 failure = self._obstacle(query)
                 if failure is None:
                     self.network.add(query)
@@ -189,6 +194,8 @@ class ResidentNetwork:
             self.network.policy = plan.policy
         if plan.mode != self._plan.mode:
             self.network.mode = plan.mode
+        if plan.objectives != self._plan.objectives:
+            self.network.objectives = plan.objectives
         self._writers = HostWriters(plan.delivery, self._checkpoint, self._run, self._replica)
         self._plan, self._plan_name, self._local = plan, name, local
 

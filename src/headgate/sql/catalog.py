@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 from typing import Literal as OneOf
 
 import pyarrow as pa
@@ -13,9 +14,10 @@ from headgate.graph import types as t
 from headgate.graph.expressions import Call, Column, Expr, Literal
 from headgate.graph.operators import Operator
 from headgate.graph.options import Connectors
-from headgate.graph.queries import DEFAULT_CLASS, Query, QueryClass, Sink, Spec, Stream, Table
+from headgate.graph.queries import DEFAULT_CLASS, Query, QueryClass, Sink, Stream, Table
+from headgate.graph.specs import Objectives, Spec
 from headgate.graph.types import Field, Schema
-from headgate.sql import declare
+from headgate.sql import declare, specs
 from headgate.sql import statements as st
 from headgate.sql.context import Context, Names, PythonFunction, SplitBranch, TypeOf
 from headgate.sql.dialect import parse, parse_select, start
@@ -36,7 +38,7 @@ _BY_POSITION = frozenset(("callback", "console", "memory", "noop"))
 class Result:
     """The effect of one statement."""
 
-    done: OneOf["created", "dropped", "set"]
+    done: OneOf["created", "dropped", "set", "altered"]
     kind: str
     name: str
 
@@ -83,6 +85,11 @@ class Catalog:
     def time_zone(self) -> str:
         return self._context.time_zone
 
+    @property
+    def objectives(self) -> Objectives:
+        """The weights of the metrics that matter to the whole system; empty if nobody has set any."""
+        return dict(self._context.objectives)
+
     # -- changes
 
     def execute(self, text: str, file: str = "<sql>") -> list[Result]:
@@ -98,6 +105,14 @@ class Catalog:
                 raise script.error("this script is nested too deeply", 0) from None
             raise
 
+    def mark(self) -> Context:
+        """The present declarations, for `back_to`."""
+        return self._context.copy()
+
+    def back_to(self, mark: Context) -> None:
+        """Undoes all changes since `mark`."""
+        self._context = mark
+
     def add_stream(self, stream: Stream) -> None:
         """Adds a stream that is not declared in SQL, for example a streaming DataFrame."""
         self._new_name(st.Name(stream.name, 0), "stream", Script(stream.name, "stream"))
@@ -109,19 +124,40 @@ class Catalog:
         self._context.tables[table.name] = table
 
     def query(
-        self, name: str, select: str, cls: str | None = None, sinks: Iterable[Sink] = (), spec: Spec | None = None
+        self,
+        name: str,
+        select: str,
+        cls: str | None = None,
+        sinks: Iterable[Sink] = (),
+        spec: Spec | Mapping[str, Any] | None = None,
     ) -> Query:
         """Adds a query from its SELECT alone. Positions in errors are positions in the SELECT."""
         script = Script(select, name)
         self._new_name(st.Name(name, 0), "query", script)
         rank = self._class(st.Name(cls, 0), script) if cls is not None else self._default_class
         given = tuple(_clause(sink) for sink in sinks)
+        asked = specs.spec_of(spec, name)
         try:
-            made = self._query(name, parse_select(script), rank, given, spec or Spec(), select, script)
+            made = self._query(name, parse_select(script), rank, given, asked, select, script)
         except RecursionError:
             raise script.error("this query is nested too deeply", 0) from None
         self._context.queries[name] = made
         return made
+
+    def alter_query(self, name: str, cls: str | None = None, spec: Spec | Mapping[str, Any] | None = None) -> Query:
+        """Changes the class of a query, or its spec: a whole one, or the options to change (None takes one away)."""
+        script = Script(name, "query")
+        found = self._known_query(st.Name(name, 0), script)
+        if cls is not None:
+            found = replace(found, cls=self._class(st.Name(cls, 0), script))
+        if spec is not None:
+            found = replace(found, spec=specs.spec_of(spec, name, found.spec))
+        self._context.queries[found.name] = found
+        return found
+
+    def set_objectives(self, weights: Mapping[str, Any]) -> None:
+        """Sets the weights of the metrics that matter to the whole system: they add up to 1."""
+        self._context.objectives = specs.objectives_of(weights)
 
     def drop_query(self, name: str) -> None:
         """Removes a query; KeyError if no query has this name."""
@@ -155,6 +191,11 @@ class Catalog:
                 return Result("created", "query", name.text)
             case st.DropQuery(name=name):
                 return self._drop(statement, script)
+            case st.AlterQuery():
+                return self._alter(statement, script)
+            case st.SetObjectives(options=options):
+                context.objectives = specs.declare_objectives(options, script, statement.at)
+                return Result("set", "objectives", ", ".join(f"{n} {w:g}" for n, w in context.objectives.items()))
             case st.SetTimeZone():
                 context.time_zone = declare.check_zone(statement.zone, script, statement.zone_at)
                 return Result("set", "time zone", context.time_zone)
@@ -164,7 +205,7 @@ class Catalog:
         name = statement.name
         self._new_name(name, "query", script)
         cls = self._class(statement.cls, script) if statement.cls is not None else self._default_class
-        spec = declare.declare_spec(statement.spec, script)
+        spec = specs.declare_spec(statement.spec, script)
         made = self._query(name.text, statement.select, cls, statement.sinks, spec, statement.sql, script)
         self._context.queries[name.text] = made
 
@@ -245,13 +286,26 @@ class Catalog:
             context.branches[branch.name.text] = SplitBranch(branch.name.text, made, test)
         return Result("created", "split", ", ".join(b.name.text for b in statement.branches))
 
+    def _alter(self, statement: st.AlterQuery, script: Script) -> Result:
+        query = self._known_query(statement.name, script)
+        if statement.cls is not None:
+            query = replace(query, cls=self._class(statement.cls, script))
+        spec = specs.without(query.spec, statement.reset, script)
+        query = replace(query, spec=specs.declare_spec(statement.spec, script, spec))
+        self._context.queries[query.name] = query
+        return Result("altered", "query", query.name)
+
     def _drop(self, statement: st.DropQuery, script: Script) -> Result:
         name = statement.name
-        if name.text in self._context.queries:
-            del self._context.queries[name.text]
-        elif not statement.if_exists:
-            raise script.error(f"unknown query {name.text}{closest(name.text, self._context.queries)}", name.at)
+        if name.text in self._context.queries or not statement.if_exists:
+            del self._context.queries[self._known_query(name, script).name]
         return Result("dropped", "query", name.text)
+
+    def _known_query(self, name: st.Name, script: Script) -> Query:
+        found = self._context.queries.get(name.text)
+        if found is None:
+            raise script.error(f"unknown query {name.text}{closest(name.text, self._context.queries)}", name.at)
+        return found
 
     # -- names
 

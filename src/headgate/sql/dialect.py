@@ -17,6 +17,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from headgate.sql import control
 from headgate.sql import statements as st
 from headgate.sql.errors import Script, closest
 
@@ -193,9 +194,11 @@ class HeadgateParser(SparkParser):
             return self._statement_drop(first.start)
         if self._match(TokenType.SET):
             return self._statement_set(first.start)
+        if self._match(TokenType.ALTER):
+            return self._whole(control.alter(self, first.start))
         if first.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.VALUES, TokenType.FROM):
             self._refuse("a SELECT needs a name here: write CREATE QUERY name AS SELECT …")
-        return self._refuse(f"unknown statement {first.text}; there are CREATE, DROP and SET")
+        return self._refuse(f"unknown statement {first.text}; there are CREATE, ALTER, DROP and SET")
 
     def select_statement(self) -> exp.Expr:
         """A SELECT and nothing else."""
@@ -329,9 +332,17 @@ class HeadgateParser(SparkParser):
         if_exists = bool(self._match_text_seq("IF", "EXISTS"))
         return st.DropQuery(at, self._name("the name of the query"), if_exists)
 
-    def _statement_set(self, at: int) -> st.SetTimeZone:
+    def _whole(self, statement: st.Statement) -> st.Statement:
+        """A statement that nothing follows."""
+        if self._curr:
+            self._expected("the end of the statement")
+        return statement
+
+    def _statement_set(self, at: int) -> st.Statement:
+        if self._match_text_seq("OBJECTIVES"):
+            return self._whole(control.objectives(self, at))
         if not self._match_text_seq("TIME", "ZONE"):
-            self._refuse("only SET TIME ZONE 'zone' is supported; other settings are options of the command")
+            self._refuse("there are SET OBJECTIVES (…) and SET TIME ZONE 'zone'; all else is an option of the command")
         zone_at = self._here()
         return st.SetTimeZone(at, self._string("a time zone such as 'Europe/Berlin'"), zone_at)
 

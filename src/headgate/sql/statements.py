@@ -141,3 +141,20 @@ class SetTimeZone(Statement):
 
     zone: str
     zone_at: int
+
+
+@dataclass(frozen=True)
+class AlterQuery(Statement):
+    """ALTER QUERY name, then SET (latency = '200 ms', …), RESET (latency, …) or SET CLASS c."""
+
+    name: Name
+    spec: tuple[Option, ...] = ()
+    reset: tuple[Name, ...] = ()
+    cls: Name | None = None
+
+
+@dataclass(frozen=True)
+class SetObjectives(Statement):
+    """SET OBJECTIVES (metric = weight, …)."""
+
+    options: tuple[Option, ...]

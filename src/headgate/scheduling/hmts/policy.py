@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, ClassVar
 
+from headgate.graph.specs import Objectives
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.hmts.placement import Load, capacities, loads, place_queues
 from headgate.scheduling.hmts.threads import ThreadSelector
@@ -112,6 +113,10 @@ class Hmts(Policy):
             return False
         self._cut = place_queues(view.topology, given)
         return True
+
+    def pursue(self, objectives: Objectives) -> None:
+        for policy in self.inner:
+            policy.pursue(objectives)
 
     def state(self) -> dict[str, Any]:
         """That of the inner policies; queues are placed again from the measurements."""

@@ -1,0 +1,41 @@
+"""Parses the statements that change queries and objectives while the system runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot.tokenizer_core import TokenType
+
+from headgate.sql import statements as st
+
+if TYPE_CHECKING:
+    from headgate.sql.dialect import HeadgateParser
+
+
+def alter(parser: HeadgateParser, at: int) -> st.AlterQuery:
+    """What follows ALTER."""
+    parser._need("QUERY", "QUERY and a name")
+    name = parser._name("the name of the query")
+    if parser._match_text_seq("RESET"):
+        return st.AlterQuery(at, name, reset=_names(parser))
+    parser._need("SET", "SET (option = value, …), SET CLASS c or RESET (option, …)")
+    if parser._match_text_seq("CLASS"):
+        return st.AlterQuery(at, name, cls=parser._name("the name of a class"))
+    options = parser._options("SET")
+    if not options:
+        parser._refuse("there is nothing to set; write for example SET (latency = '200 ms')")
+    return st.AlterQuery(at, name, options)
+
+
+def objectives(parser: HeadgateParser, at: int) -> st.SetObjectives:
+    """What follows SET OBJECTIVES."""
+    return st.SetObjectives(at, parser._options("OBJECTIVES"))
+
+
+def _names(parser: HeadgateParser) -> tuple[st.Name, ...]:
+    parser._need("(", "( after RESET")
+    names = [parser._name("an option")]
+    while parser._match(TokenType.COMMA):
+        names.append(parser._name("an option"))
+    parser._need(")", ") after the options")
+    return tuple(names)
