@@ -26,6 +26,7 @@ from headgate.connectors.registry import (
     open_table,
     sinks,
 )
+from headgate.control.quality import Quality, objective_figures
 from headgate.graph.queries import Query, Sink, Stream
 from headgate.graph.specs import Spec
 from headgate.graph.types import Schema
@@ -145,6 +146,7 @@ class Engine:
         self._memory: dict[str, tuple[Query, MemoryWriter]] = {}
         self._lock = threading.RLock()
         self._metrics = DriverMetrics()
+        self._quality = Quality()
         self._balance = Balance()
         self._plan: Plan | None = None
         self._tables: dict[str, pa.Table] = {}
@@ -358,12 +360,18 @@ class Engine:
         """Figures per query, class, unit and operator.
 
         `latency` is in seconds, from the start of the micro-batch that brought a row until its result can be read at
-        the sinks; `network_latency` ends when the worker has made the result.
+        the sinks; `network_latency` ends when the worker has made the result. A query's `spec` is None or says what is
+        asked, measured and met (`control/compliance.py`); `objectives` has the weight of each metric and its value over
+        the last half second or so.
         """
         with self._lock:
             report = self._metrics.report(self.queries, self._catalog.classes, self._epochs is not None)
             waiting = self._epochs.waiting if self._epochs is not None else 0
-            return {**report, "policy": self._policy, "waiting": waiting}
+            specs = self._quality.judge(self.queries, self._metrics)
+            for name, figures in report["queries"].items():
+                figures["spec"] = specs.get(name)
+            objectives = objective_figures(self._catalog.objectives, self._metrics)
+            return {**report, "policy": self._policy, "waiting": waiting, "objectives": objectives}
 
     def forget_latency(self) -> None:
         """Restarts the latency figures, for example to measure the effect of a change."""
@@ -412,7 +420,7 @@ class Engine:
             checkpoint,
             lambda query, sink: self._open_sink(query, sink, run),
             dead_letters(self.dead_letters, run),
-            lambda epoch: self._metrics.published(epoch),
+            self._published,
             self._ended.set,
             kept=not self._temporary,
         )
@@ -505,6 +513,11 @@ class Engine:
             )
 
         self._plan = self._driver.replan(plan)
+
+    def _published(self, epoch: int) -> None:
+        """On the publisher's thread: an epoch's results can be read."""
+        self._metrics.published(epoch)
+        self._quality.judge_when_due(self._catalog.queries, self._metrics)
 
     def _committed(self, epoch: Epoch) -> None:
         self._metrics.committed(epoch)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 SPEC_PERCENTILE = 0.95
 """The percentile of a query's latencies that is compared with its spec."""
 
+SPEC_WINDOW = 10.0
+"""Seconds over which a spec is judged."""
+
 OBJECTIVES: Mapping[str, str] = {
     "delay": "minimize the mean time from the arrival of a row to its results",
     "output": "maximize the result rows per second",

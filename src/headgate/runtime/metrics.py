@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from math import inf
 from typing import Any
 
@@ -24,6 +25,7 @@ def network_metrics(state: NetworkState, mode: str, stuck: float) -> dict[str, A
         "mode": mode,
         "waiting": sum(queue.waiting for queue in loop.wiring.queues),
         "memory": _memory(state.memory),
+        "performance": asdict(loop.view.performance),
         "scheduling": {"decisions": loop.scheduler.decisions, "grants": state.grants, "seconds": state.seconds},
         "running": [
             {
@@ -102,13 +104,17 @@ def _queries(state: NetworkState) -> dict[str, dict[str, Any]]:
             "waiting_bytes": int(use[name].waiting),
             "state_bytes": int(use[name].state),
             "late": 0,
+            "oldest": 0.0,
         }
+    now, oldest = state.clock(), loop.view.queues.oldest
     for o, stage in enumerate(loop.wiring.stages):
         waiting = sum(loop.wiring.queues[e].rows for e in topology.inputs[o])
         for q in topology.serves[o]:
             query = found[topology.queries[q].name]
             query["queue_rows"] += waiting
             query["late"] += stage.live.late_rows
+            first = min((oldest[e] for e in topology.inputs[o]), default=inf)
+            query["oldest"] = max(query["oldest"], now - first)
     return found
 
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from headgate.graph.queries import Query, QueryClass
+from headgate.graph.specs import SPEC_WINDOW
 from headgate.operators.batch import Arrival
-from headgate.runtime.latency import Latency
+from headgate.runtime.latency import Latency, RecentLatency
 from headgate.spark.epochs import Epoch
 
 
@@ -26,7 +27,10 @@ class DriverMetrics:
         self._dead: dict[str, int] = {}
         self._network: dict[str, Any] = {}
         self._seconds: dict[str, float] = {}
+        self._reported = time.monotonic()
         self._latency: dict[str, Latency] = {}
+        self._recent: dict[str, RecentLatency] = {}
+        self._pace: dict[str, float] = {}
         # Of the epochs that are committed and not yet published.
         self._arrivals: dict[int, dict[str, Arrival]] = {}
 
@@ -39,6 +43,7 @@ class DriverMetrics:
             self._seconds = epoch.seconds
             self._arrivals[epoch.number] = epoch.arrivals
             if epoch.metrics is not None:
+                self._note_pace(epoch.metrics["performance"])
                 self._network = epoch.metrics
             for name, rows in epoch.rows.items():
                 self._rows[name] = self._rows.get(name, 0) + rows
@@ -51,6 +56,38 @@ class DriverMetrics:
         with self._lock:
             for query, arrival in self._arrivals.pop(epoch, {}).items():
                 self._latency.setdefault(query, Latency()).add(now, arrival)
+                self._recent.setdefault(query, RecentLatency(SPEC_WINDOW)).add(now, arrival)
+
+    def _note_pace(self, now: Mapping[str, float]) -> None:
+        """The metrics of objectives between the last report of the network and this one, at `now`."""
+        before, moment = self._network.get("performance"), time.monotonic()
+        elapsed, self._reported = moment - self._reported, moment
+        # After a restore the totals may be lower than before.
+        if before is None or elapsed <= 0 or now["results"] < before["results"]:
+            return
+        change = {name: now[name] - before[name] for name in now}
+        self._pace = {
+            "output": change["results"] / elapsed,
+            "queue": change["queued_rows"] / elapsed,
+            "memory": change["queued_bytes"] / elapsed,
+            "freshness": change["staleness"] / elapsed,
+        }
+        if change["results"]:
+            self._pace["delay"] = change["delay"] / change["results"]
+
+    @property
+    def pace(self) -> dict[str, float]:
+        """The measured metrics of objectives over the last interval between two reports of the network."""
+        with self._lock:
+            return dict(self._pace)
+
+    def recent(self, query: str) -> tuple[Latency, Mapping[str, Any]]:
+        """The latencies of a query's results published in the last SPEC_WINDOW seconds, and the network's newest
+        figures of the query."""
+        with self._lock:
+            known = self._recent.get(query)
+            latency = Latency() if known is None else known.whole(time.time())
+            return latency, self._network.get("queries", {}).get(query, {})
 
     def forget_failure(self, query: str) -> None:
         """The query is dropped."""
@@ -61,6 +98,7 @@ class DriverMetrics:
         """Restarts the latency figures."""
         with self._lock:
             self._latency.clear()
+            self._recent.clear()
 
     def report(self, queries: Mapping[str, Query], classes: Mapping[str, QueryClass], running: bool) -> dict[str, Any]:
         """The metrics of `Engine.metrics`, without the engine's own settings."""
