@@ -364,8 +364,19 @@ class Network:
 
     @property
     def waiting(self) -> int:
-        """Rows (and watermarks) that wait in queues."""
-        return sum(queue.waiting for queue in self._state.wiring.queues)
+        """Rows (and watermarks) that wait in queues, without those of paused queries."""
+        loop = self._state.loop
+        return sum(queue.waiting for edge, queue in enumerate(loop.wiring.queues) if edge not in loop.held.edges)
+
+    def progress(self, query: str) -> tuple[int, int]:
+        """The result rows of a query so far, and the rows and watermarks that wait for its operators."""
+        with self._control.lock:
+            topology, waiting = self._state.wiring.topology, 0
+            number = next(n for n, each in enumerate(topology.queries) if each.name == query)
+            for edge, queue in zip(topology.edges, self._state.wiring.queues, strict=True):
+                if number in topology.serves[edge.consumer]:
+                    waiting += queue.waiting
+            return self._state.outboxes[query].rows, waiting
 
     @property
     def selected(self) -> dict[str, tuple[int, int]]:
@@ -472,7 +483,8 @@ class Network:
             self._state.rebuild()
 
     def alter(self, query: Query) -> None:
-        """Gives a running query another class or spec. Its operators keep their state, queues and statistics."""
+        """Gives a running query another class or spec, pauses or resumes it. Its operators keep their state, queues
+        and statistics; what waits for a paused query is kept or dropped (`pausing.py`)."""
         with self._control.alone():
             self._state.graph.replace(query)
             self._state.rebuild()

@@ -47,6 +47,8 @@ class Outbox:
         self.query = query
         self.latency = Latency()
         self.rows = 0
+        self.dropped = 0
+        """Rows that the query lost while it was paused."""
         self.waiting: list[QueuedBatch] = []
         plan = query.plan.schema.names
         self._names = (*query.schema.names, *(plan[query.visible :] if query.mode == "update" else ()))

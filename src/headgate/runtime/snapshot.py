@@ -194,6 +194,7 @@ def _restore_outboxes(outboxes: Mapping[str, Outbox], state: Mapping[str, Any]) 
     for name, outbox in outboxes.items():
         if name in state:
             outbox.rows = state[name]["rows"]
+            outbox.dropped = state[name].get("dropped", 0)
             outbox.latency = Latency.of(state[name]["latency"])
 
 

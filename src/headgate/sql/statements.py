@@ -116,8 +116,16 @@ class Into:
 
 
 @dataclass(frozen=True)
+class Moment:
+    """The time in START AT 'time' or STOP AT 'time', and its offset."""
+
+    text: str
+    at: int
+
+
+@dataclass(frozen=True)
 class CreateQuery(Statement):
-    """CREATE QUERY name CLASS c INTO … WITH (…) AS select."""
+    """CREATE QUERY name CLASS c START AT '…' STOP AT '…' ONCE INTO … WITH (…) AS select."""
 
     name: Name
     cls: Name | None
@@ -125,6 +133,9 @@ class CreateQuery(Statement):
     spec: tuple[Option, ...]
     select: exp.Expr
     sql: str
+    start: Moment | None = None
+    stop: Moment | None = None
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,3 +169,25 @@ class SetObjectives(Statement):
     """SET OBJECTIVES (metric = weight, …)."""
 
     options: tuple[Option, ...]
+
+
+@dataclass(frozen=True)
+class PauseQuery(Statement):
+    """PAUSE QUERY name [KEEP | DROP ROWS]."""
+
+    name: Name
+    keep: bool
+
+
+@dataclass(frozen=True)
+class ResumeQuery(Statement):
+    """RESUME QUERY name."""
+
+    name: Name
+
+
+@dataclass(frozen=True)
+class StopQuery(Statement):
+    """STOP QUERY name."""
+
+    name: Name
