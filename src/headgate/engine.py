@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -26,8 +27,9 @@ from headgate.connectors.registry import (
     open_table,
     sinks,
 )
+from headgate.control.lifecycle import Timetable, active, changes, continued, next_change
 from headgate.control.quality import Quality, objective_figures
-from headgate.graph.queries import Query, Sink, Stream
+from headgate.graph.queries import Phase, Query, Sink, Stream
 from headgate.graph.specs import Spec
 from headgate.graph.types import Schema
 from headgate.runtime.limits import Limits
@@ -36,7 +38,7 @@ from headgate.scheduling import Scheduler, Topology, View
 from headgate.scheduling import policy as policy_of
 from headgate.spark.analysis import Analyzer
 from headgate.spark.balance import Balance
-from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.checkpoint import Checkpoint, Commit
 from headgate.spark.delivery import Delivery
 from headgate.spark.driver import Driver
 from headgate.spark.driver_metrics import DriverMetrics
@@ -141,8 +143,14 @@ class Engine:
         self._dead_folder = dead_letters
         self._lane_log = lane_log
         zone = "UTC" if spark is None else str(spark.conf.get("spark.sql.session.timeZone"))
-        self._catalog = Catalog(Analyzer(lambda: self.spark).type_of, zone, connectors())
+        self._catalog = Catalog(Analyzer(lambda: self.spark).type_of, zone, connectors(), known=self._has_begun)
         self._frames: dict[str, Any] = {}
+        # The queries as they were declared, and those of them whose sinks are open.
+        self._declared: dict[str, Query] = {}
+        self._opened: dict[str, Query] = {}
+        # Queries that answer once and have; changed on the driver's thread.
+        self._answered: set[str] = set()
+        self._timetable: Timetable | None = None
         self._memory: dict[str, tuple[Query, MemoryWriter]] = {}
         self._lock = threading.RLock()
         self._metrics = DriverMetrics()
@@ -155,6 +163,7 @@ class Engine:
         self._driver: Driver | None = None
         self._ended = threading.Event()
         self._hurry = False
+        self._running_once = False
         self.resumption: Resumption | None = None
         if self._local:
             prepare_hosts(f"{sinks.__module__}:{sinks.__name__}")
@@ -209,27 +218,56 @@ class Engine:
         cls: str | None = None,
         sink: Sink | Sequence[Sink] = (),
         spec: Spec | Mapping[str, Any] | None = None,
+        start: datetime | str | None = None,
+        stop: datetime | str | None = None,
+        once: bool = False,
     ) -> Query:
         """Declares a query. Its newest rows can always be read with `results`, whatever its sinks are.
 
-        `spec` is what its WITH clause is in SQL: {"latency": "500 ms", "tolerance": "10%"}.
+        `spec` is what its WITH clause is in SQL: {"latency": "500 ms", "tolerance": "10%"}. It runs from `start` to
+        `stop`; with `once` it ends with its first answer.
         """
         sinks = (sink,) if isinstance(sink, Sink) else tuple(sink)
         with self._lock, self._changing():
-            return self._catalog.query(name, select, cls, sinks, spec)
+            return self._catalog.query(name, select, cls, sinks, spec, start, stop, once)
 
-    def alter(self, name: str, *, cls: str | None = None, spec: Spec | Mapping[str, Any] | None = None) -> Query:
+    # Changing queries: while running they take effect with the next epoch, and stop no other query -----------
+
+    def alter(self, name: str, *, cls: str | None = None, spec: Spec | Mapping[str, Any] | None = None) -> None:
         """Changes the class of a query or options of its spec (None takes one away); its state is kept."""
         with self._lock, self._changing():
-            return self._catalog.alter_query(name, cls, spec)
+            self._catalog.alter_query(name, cls, spec)
+
+    def move(self, name: str, cls: str) -> None:
+        """Moves a query to another class; its state is kept."""
+        self.alter(name, cls=cls)
+
+    def pause(self, name: str, keep: bool = True) -> None:
+        """Pauses a query: it puts nothing out until `resume`. Rows that wait for it and rows that arrive meanwhile are
+        kept, in memory and in files, and answered then; or they are dropped and counted."""
+        with self._lock, self._changing():
+            if self._running_once:
+                raise EngineError(f"query {name} cannot be paused: the engine runs once, until all rows are answered")
+            self._catalog.pause_query(name, keep)
+
+    def resume(self, name: str) -> None:
+        """Ends the pause of a query."""
+        with self._lock, self._changing():
+            self._catalog.resume_query(name)
+
+    def stop_query(self, name: str) -> None:
+        """Ends a query and frees its state. It stays known, as stopped, and its results can be read until `drop`."""
+        with self._lock, self._changing():
+            self._catalog.stop_query(name)
 
     def drop(self, name: str) -> None:
-        """Stops a query and drops its state."""
+        """Ends a query, frees its state and forgets it."""
         with self._lock:
             if name not in self._catalog.queries:
                 raise EngineError(f"there is no query {name}")
             with self._changing():
                 self._catalog.drop_query(name)
+            self._answered.discard(name)
             self._metrics.forget_failure(name)
 
     @property
@@ -281,9 +319,12 @@ class Engine:
         driver = self._open()
         try:
             if self.resumption is None or not self.resumption.complete:
+                self._refuse_waiting_queries()
+                self._running_once = True
                 driver.start(once=True)
                 driver.wait()
         finally:
+            self._running_once = False
             self._close(_PATIENCE if self._hurry else None)
         self._raise_failure()
 
@@ -365,7 +406,7 @@ class Engine:
         the last half second or so.
         """
         with self._lock:
-            report = self._metrics.report(self.queries, self._catalog.classes, self._epochs is not None)
+            report = self._metrics.report(self.queries, self._catalog.classes, self._phases())
             waiting = self._epochs.waiting if self._epochs is not None else 0
             specs = self._quality.judge(self.queries, self._metrics)
             for name, figures in report["queries"].items():
@@ -429,6 +470,7 @@ class Engine:
             jobs, checkpoint, run, token, self._committed, self._budget, owner, starting, self._beside
         )
         self.resumption = Resumption.of(checkpoint, epochs.commit, self.queries)
+        self._continue_queries(checkpoint, epochs.commit)
         log = open_lane_log(spark, checkpoint, self._lane_log, run)
         if not epochs.commit.complete:
             log.check(checkpoint.name, epochs.commit.lanes)
@@ -441,22 +483,64 @@ class Engine:
         self._ended.clear()
         self._hurry = False
         driver = self._driver = Driver(epochs, lanes, checkpoint.name, self._ended.set)
-        for query in self.queries.values():
-            self._open_sinks(query)
+        self._opened.clear()
+        self._answered.clear()
+        self._open_sinks(self.queries.values())
         self._publisher.republish()
         failed = epochs.failed(self.queries.values())
         self._metrics = DriverMetrics({name: str(f) for name, f in failed.items()}, time.monotonic())
         self._plan = None
         self._balance = Balance()
         self._changed()
+        self._timetable = Timetable(lambda: next_change(self.queries.values(), time.time()), self._keep_time)
         return driver
 
-    def _open_sinks(self, query: Query) -> None:
+    def _has_begun(self, name: str, sql: str) -> bool:
+        """Whether the checkpoint knows a query that is being declared, before the engine starts."""
+        if self._temporary or self._epochs is not None:
+            return False
+        checkpoint = Checkpoint(self._folder)
+        commit = checkpoint.newest()
+        return commit is not None and Plan.described(checkpoint, commit).get(name, {}).get("sql") == sql
+
+    def _continue_queries(self, checkpoint: Checkpoint, commit: Commit) -> None:
+        """Queries that were paused, stopped or altered in an earlier run go on as they were."""
+        if commit.plan:
+            known = Plan.known_queries(checkpoint, commit.plan)
+            for query in continued(self.queries, known, commit.ended, self._catalog.classes).values():
+                self._catalog.put_query(query)
+
+    def _refuse_waiting_queries(self) -> None:
+        """Before a run once: every query must be able to answer."""
+        for name, phase in self._phases().items():
+            if phase in ("paused", "scheduled"):
+                what = "is paused; resume it" if phase == "paused" else "starts later; leave out START AT"
+                raise EngineError(f"query {name} {what}, or drop it, to run once")
+
+    def _phases(self) -> dict[str, Phase]:
+        """Where each query is in its life; without a running engine all that could run are stopped."""
+        now, running = time.time(), self._epochs is not None
+        phases = {name: query.phase(now) for name, query in self.queries.items()}
+        return {name: "stopped" if phase == "running" and not running else phase for name, phase in phases.items()}
+
+    def _keep_time(self) -> None:
+        """On the timetable's thread: queries begin and end."""
+        with self._lock:
+            if self._epochs is None:
+                return
+            for name in self._answered & set(self._catalog.queries):
+                self._catalog.put_query(replace(self._catalog.queries[name], stopped=True))
+            self._changed()
+
+    def _open_sinks(self, queries: Iterable[Query]) -> None:
+        """Opens the sinks of queries that are new."""
         assert self._publisher is not None
-        if any(sink.format == MemorySink.name for sink in query.sinks):
-            self._publisher.open(query)
-        else:
-            self._publisher.open(query, (Sink(MemorySink.name),))
+        for query in queries:
+            known = self._opened.get(query.name)
+            if known is None or not known.same_results(query):
+                memory = any(sink.format == MemorySink.name for sink in query.sinks)
+                self._publisher.open(query, () if memory else (Sink(MemorySink.name),))
+            self._opened[query.name] = query
 
     def _open_sink(self, query: Query, sink: Sink, run: str) -> Writer:
         """Opens a sink; the rows in memory outlive a stop and a start."""
@@ -479,22 +563,42 @@ class Engine:
         except Exception:
             self._catalog.back_to(before)
             raise
+        self._note_declarations(before.queries)
+        if self._timetable is not None:
+            self._timetable.wake()
+
+    def _note_declarations(self, before: Mapping[str, Query]) -> None:
+        """Remembers how queries were declared: a restart with the same script takes over what changed while running."""
+        queries = self.queries
+        if self._epochs is None:
+            self._declared = queries
+            return
+        for name in before.keys() | queries.keys():
+            new = queries.get(name)
+            if name not in before or new is None or not new.same_results(before[name]):
+                self._declared.pop(name, None)
+                if new is not None:
+                    self._declared[name] = new
 
     def _changed(self) -> None:
         """A declaration or the policy changed: the next epoch uses the new plan."""
         if self._driver is None or self._epochs is None:
             return
-        queries = self.queries
-        before = {query.name for query in self._plan.queries} if self._plan is not None else set()
-        for name, query in queries.items():
-            if self._plan is not None and name not in before:
-                self._open_sinks(query)
+        now, queries = time.time(), self.queries
+        self._open_sinks(queries.values())
+        declared_before = {**queries, **self._declared}
+        known = changes(declared_before, queries, now)
+        coming = [query for query in queries.values() if query.phase(now) != "stopped"]
+        running = active(queries, now)
+        for name in [name for name in self._answered if name not in running or not running[name].once]:
+            self._answered.discard(name)
         streams = dict(self._catalog.streams)
         objectives = self._catalog.objectives
         epochs, balance = self._epochs, self._balance
 
         def plan(lanes: Lanes) -> Plan:
-            declared = tuple(queries.values())
+            # A query that has answered meanwhile does not begin again.
+            declared = tuple(query for name, query in running.items() if name not in self._answered)
             before = epochs.known_plan(self._replicas)
             parts = parts_of(declared, self._replicas)
             return Plan(
@@ -503,13 +607,14 @@ class Engine:
                 mode=self._mode,
                 threads=self._threads,
                 tables=self._tables,
-                packings=lanes.plan(streams, declared),
+                packings=lanes.plan(streams, coming),
                 limits=Limits(memory=None if self._spill_limit is None else max(1, self._spill_limit // self._beside)),
                 delivery=Delivery(_SINKS, os.getcwd(), self._kept, self.dead_letters),
                 placement=placed(parts or declared, self._replicas, before, balance.costs),
                 parts=parts,
-                modules=b"" if self._local else user_modules(_functions(queries.values())),
+                modules=b"" if self._local else user_modules(_functions(declared)),
                 objectives=objectives,
+                known=known,
             )
 
         self._plan = self._driver.replan(plan)
@@ -523,6 +628,10 @@ class Engine:
         self._metrics.committed(epoch)
         assert self._publisher is not None
         self._publisher.put(epoch.commit, epoch.inline)
+        if epoch.answered:
+            self._answered.update(epoch.answered)
+            if self._timetable is not None:
+                self._timetable.wake()
         if epoch.metrics is not None and self._replicas > 1:
             self._balance.report(epoch.metrics)
             self._rebalance()
@@ -531,6 +640,9 @@ class Engine:
         """On the driver's thread: changes the placement after the present epoch, if that pays."""
         driver, epochs = self._driver, self._epochs
         if driver is None or epochs is None or epochs.plan.placement is None:
+            return
+        if any(query.pause for query in epochs.plan.queries):
+            # What waits for them cannot be moved.
             return
         better = self._balance.better(epochs.plan.run_queries, epochs.plan.placement)
         if better is None:
@@ -546,6 +658,9 @@ class Engine:
 
     def _close(self, patience: float | None = _PATIENCE) -> None:
         """Ends everything but Spark; sinks have `patience` seconds to take what is committed."""
+        if self._timetable is not None:
+            self._timetable.close()
+            self._timetable = None
         if self._driver is not None:
             self._driver.stop()
         if self._publisher is not None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from headgate.graph.queries import Query, QueryClass
+from headgate.graph.queries import Phase, Query, QueryClass
 from headgate.graph.specs import SPEC_WINDOW
 from headgate.operators.batch import Arrival
 from headgate.runtime.latency import Latency, RecentLatency
@@ -100,7 +100,9 @@ class DriverMetrics:
             self._latency.clear()
             self._recent.clear()
 
-    def report(self, queries: Mapping[str, Query], classes: Mapping[str, QueryClass], running: bool) -> dict[str, Any]:
+    def report(
+        self, queries: Mapping[str, Query], classes: Mapping[str, QueryClass], phases: Mapping[str, Phase]
+    ) -> dict[str, Any]:
         """The metrics of `Engine.metrics`, without the engine's own settings."""
         with self._lock:
             merged: dict[str, Latency] = {}
@@ -112,7 +114,7 @@ class DriverMetrics:
                 figures["class"] = query.cls.name
                 figures["published"] = self._rows.get(name, 0)
                 figures["error"] = self._failed.get(name) or figures.get("error")
-                figures["state"] = "failed" if figures["error"] else "running" if running else "stopped"
+                figures["state"] = "failed" if figures["error"] else phases[name]
                 by_query[name] = figures
             by_class: dict[str, Any] = {}
             for name, latency in merged.items():

@@ -60,6 +60,8 @@ class Epoch:
     inline: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     """These and the commit's parts: see `headgate.spark.delivery.Delivered`."""
     restored: bool = False
+    answered: tuple[str, ...] = ()
+    """Queries that answer once and have, with this epoch."""
 
 
 class Epochs:
@@ -74,7 +76,8 @@ class Epochs:
 
     `commit` is the last commit, `waiting` the number of rows that waited in queues after it, `hosts` the addresses of
     the hosts that answered last. `preparation_changed`: the lanes should be prepared anew (see `prepare`).
-    `follow_up`: an epoch without new rows should follow at once, since watermarks rose that the hosts do not know yet.
+    `follow_up`: an epoch without new rows should follow at once, since watermarks rose that the hosts do not know yet;
+    `change_pending`: since the plan has changed and no commit names it yet.
     """
 
     def __init__(
@@ -96,6 +99,7 @@ class Epochs:
         self.hosts: list[HostAddress | None] = []
         self._starting = hosts
         self.follow_up = False
+        self.change_pending = False
         self.preparation_changed = False
         self._jobs = jobs
         self._checkpoint = checkpoint
@@ -129,9 +133,16 @@ class Epochs:
     @plan.setter
     def plan(self, plan: Plan) -> None:
         old = self._plan
+        self.change_pending = old is not None
         if old is None:
             old = self.known_plan(plan.replicas)
         if old is not None and self.commit.replicas and must_move(old, plan):
+            paused = sorted(query.name for query in old.queries if query.pause)
+            if paused:
+                raise CheckpointError(
+                    f"checkpoint {self._checkpoint.name}: query {paused[0]} is paused, and its rows cannot be moved to"
+                    " other replicas; resume or stop it before the number of replicas changes"
+                )
             self._move(old, plan)
         self._plan = plan
         self._plan_name = plan.save(self._checkpoint)
@@ -192,8 +203,9 @@ class Epochs:
 
     @property
     def backlog_due(self) -> bool:
-        """Whether an epoch without new rows is useful: rows are waiting, or the last epochs reported no metrics."""
-        return self.follow_up or bool(self.waiting) or self._done > self._reported
+        """Whether an epoch without new rows is useful: rows are waiting, the plan has changed, or the last epochs
+        reported no metrics."""
+        return self.follow_up or self.change_pending or bool(self.waiting) or self._done > self._reported
 
     def close(self) -> None:
         """Cancels the running epoch and refuses further ones; may be called from any thread. Spark delivers their rows
@@ -389,12 +401,21 @@ class Epochs:
             event_times=event_times,
             exchange=answer.exchange,
             reached=answer.reached,
+            ended=self._ended(answer.answered),
         )
         self._checkpoint.commit(commit)
         self.commit = commit
+        self.change_pending = False
+        if answer.answered:
+            self.plan = self.plan.without(answer.answered)
         self._committed(answer, request, {"job": answered - began, "commit": time.perf_counter() - answered})
         rose = request.event_times is not None and event_times != before
         self.follow_up = rose or bool(answer.exchange) or answer.reached != request.reached
+
+    def _ended(self, answered: tuple[str, ...]) -> tuple[str, ...]:
+        """The queries that have ended with their first answer, now or before, and were not declared again since."""
+        running = {query.name for query in self.plan.queries}
+        return (*(name for name in self.commit.ended if name not in running), *answered)
 
     def _committed(self, answer: CombinedAnswer, request: EpochRequest, seconds: Mapping[str, float]) -> None:
         """After a commit: notes what the next epoch needs, and reports the epoch."""
@@ -419,6 +440,7 @@ class Epochs:
                 answer.malformed,
                 answer.inline,
                 answer.restored,
+                answer.answered,
             )
         )
         self._since_clean += 1

@@ -285,6 +285,7 @@ class Host:
                 event_times=resident.event_times,
                 exchange=exchange,
                 reached=reached,
+                once=cut.once,
                 seconds={
                     "restore": ready - began,
                     "read": fed - ready,

@@ -218,6 +218,7 @@ class EpochAnswer:
     - `selected`: for streams read only by selections, rows so far and rows kept
     - `event_times`: the newest event time of each stream among the rows of this replica
     - `exchange`: rows that fragments of queries send to other replicas; `reached`: how far each fragment has come
+    - `once`: of queries that answer once, the result rows so far, and what waits for their operators
     """
 
     replica: int
@@ -242,6 +243,7 @@ class EpochAnswer:
     event_times: Mapping[str, int] = field(default_factory=dict)
     exchange: tuple[ExchangedRows, ...] = ()
     reached: Mapping[str, int] = field(default_factory=dict)
+    once: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     metrics: Mapping[str, Any] | None = None
     inline: Mapping[str, bytes] = field(default_factory=dict)
@@ -277,6 +279,7 @@ class EpochAnswer:
                 "failures": tuple(found["failures"]),
                 "selected": {stream: tuple(each) for stream, each in found["selected"].items()},
                 "exchange": exchanged(found["exchange"]),
+                "once": {query: tuple(each) for query, each in found["once"].items()},
                 "inline": inline,
             }
         )

@@ -48,6 +48,7 @@ class EpochCut:
     arrivals: dict[str, tuple[int, float, float]]
     failed: dict[str, str]
     sent: list[tuple[str, pa.Table, float]]
+    once: dict[str, tuple[int, int]]
 
 
 def functions_of(node: Operator) -> tuple[str, ...]:
@@ -292,7 +293,9 @@ class ResidentNetwork:
         arrivals: dict[str, tuple[int, float, float]] = {}
         found: list[tuple[Query, pa.Table]] = []
         for query in self._plan.queries:
-            results = network.take(query.name) if query.name in network.outboxes else []
+            # A paused query that keeps its rows keeps its results, too.
+            takes = query.name in network.outboxes and query.pause != "keep"
+            results = network.take(query.name) if takes else []
             if results:
                 # The declared query: its sinks and its columns are the same on every replica.
                 found.append((query, pa.Table.from_batches([result.rows for result in results])))
@@ -301,7 +304,8 @@ class ResidentNetwork:
                 arrivals[query.name] = total
         sent: list[tuple[str, pa.Table, float]] = []
         for name in sorted(self._local.fragments):
-            taken = network.take(name) if name in network.outboxes else []
+            takes = name in network.outboxes and network.outboxes[name].query.pause != "keep"
+            taken = network.take(name) if takes else []
             if taken:
                 came = [result.arrival for result in taken]
                 mean = sum(each.total for each in came) / max(1, sum(each.count for each in came))
@@ -319,7 +323,18 @@ class ResidentNetwork:
         manifest["failures"] = [self._local.declared(failure).state() for failure in known.values()]
         failed = {name: str(each) for name, each in known.items() if self._reported.get(name) is not each}
         self._reported = known
-        return EpochCut(epoch, attempt, manifest, found, dead, arrivals, failed, sent)
+        return EpochCut(epoch, attempt, manifest, found, dead, arrivals, failed, sent, self._once())
+
+    def _once(self) -> dict[str, tuple[int, int]]:
+        """See `EpochAnswer.once`."""
+        found: dict[str, tuple[int, int]] = {}
+        for query in self._plan.queries:
+            parts = [name for name in self._local.parts_of(query.name) if name in self.network.queries]
+            if query.once and parts:
+                progress = {name: self.network.progress(name) for name in parts}
+                rows = progress[query.name][0] if query.name in progress else 0
+                found[query.name] = (rows, sum(waiting for _, waiting in progress.values()))
+        return found
 
     def send(self, cut: EpochCut) -> tuple[ExchangedRows, ...]:
         """Makes the rows that fragments send durable. Their file is needed by the next epoch, as the state is."""
