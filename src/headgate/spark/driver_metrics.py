@@ -87,7 +87,7 @@ class DriverMetrics:
         with self._lock:
             known = self._recent.get(query)
             latency = Latency() if known is None else known.whole(time.time())
-            return latency, self._network.get("queries", {}).get(query, {})
+            return latency, _whole(self._network.get("queries", {}), query)
 
     def forget_failure(self, query: str) -> None:
         """The query is dropped."""
@@ -110,7 +110,7 @@ class DriverMetrics:
             for name, query in queries.items():
                 latency = self._latency.get(name, Latency())
                 merged.setdefault(query.cls.name, Latency()).merge(latency)
-                figures = _with_latency(self._network.get("queries", {}).get(name, {}), latency)
+                figures = _with_latency(_whole(self._network.get("queries", {}), name), latency)
                 figures["class"] = query.cls.name
                 figures["published"] = self._rows.get(name, 0)
                 figures["error"] = self._failed.get(name) or figures.get("error")
@@ -132,6 +132,17 @@ class DriverMetrics:
                 "epoch_seconds": dict(self._seconds),
                 "dead_letters": dict(self._dead),
             }
+
+
+def _whole(queries: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
+    """The network's figures of a query, with what its fragments hold (see `exchange.py`)."""
+    figures = dict(queries.get(name, {}))
+    for other, part in queries.items():
+        if figures and other.startswith(f"{name}/"):
+            for kind in ("queue_rows", "waiting_bytes", "state_bytes", "late", "dropped"):
+                figures[kind] += part[kind]
+            figures["oldest"] = max(figures["oldest"], part["oldest"])
+    return figures
 
 
 def _with_latency(network: Mapping[str, Any], latency: Latency) -> dict[str, Any]:
