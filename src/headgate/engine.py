@@ -195,8 +195,9 @@ class Engine:
         with self._lock, self._changing():
             self._catalog.execute(text, file=file)
 
-    def stream(self, name: str, frame: Any) -> None:
-        """Declares any streaming DataFrame as a stream; `frame.withWatermark(…)` gives its event time."""
+    def stream(self, name: str, frame: Any, idle: str | None = None) -> None:
+        """Declares any streaming DataFrame as a stream; `frame.withWatermark(…)` gives its event time. After `idle`
+        ('10 seconds') without rows it does not hold back joins and unions any more."""
         if not frame.isStreaming:
             raise EngineError(f"stream {name}: the DataFrame is not streaming; make it with spark.readStream")
         columns = [(part.name, to_arrow(part.dataType)) for part in frame.schema.fields]
@@ -206,7 +207,7 @@ class Engine:
             if "spark.watermarkDelayMs" in part.metadata:
                 event, delay = place, int(part.metadata["spark.watermarkDelayMs"]) * 1000
         with self._lock:
-            self._catalog.add_stream(Stream(name, Schema.of(*columns), event, delay, "dataframe"))
+            self._catalog.add_stream(Stream(name, Schema.of(*columns), event, delay, "dataframe"), idle)
             self._frames[name] = frame
             self._changed()
 
@@ -615,6 +616,7 @@ class Engine:
                 modules=b"" if self._local else user_modules(_functions(declared)),
                 objectives=objectives,
                 known=known,
+                idle={name: stream.idle for name, stream in streams.items() if stream.idle is not None},
             )
 
         self._plan = self._driver.replan(plan)

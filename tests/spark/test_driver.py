@@ -36,6 +36,7 @@ class FakeEpochs:
         self.backlog_due = False
         self.follow_up = False
         self.change_pending = False
+        self.idle_wait: float | None = None
         self.commit = Commit(0)
         self.preparation_changed = False
         self.plan: Any = None

@@ -13,7 +13,8 @@ from headgate.graph.types import Schema
 
 @dataclass(frozen=True)
 class Stream:
-    """A named, typed, unbounded input. `time` and `delay` (microseconds) are its WATERMARK clause."""
+    """A named, typed, unbounded input. `time` and `delay` (microseconds) are its WATERMARK clause; after `idle`
+    microseconds without rows it does not hold back others any more (None: it does, as in Spark)."""
 
     name: str
     schema: Schema
@@ -21,6 +22,7 @@ class Stream:
     delay: int = 0
     source: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
+    idle: int | None = None
 
 
 @dataclass(frozen=True)

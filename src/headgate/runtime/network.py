@@ -156,12 +156,18 @@ class Network:
     def advance_to(self, stream: str, newest: int, arrived: float | None = None) -> None:
         """Raises the watermark of a stream to that of an event time (microseconds) which it has reached anywhere, and
         sends it; does nothing if the watermark is there already."""
+        source = self._source(stream)
+        if source is not None:
+            self.catch_up(stream, newest - source.delay, arrived)
+
+    def catch_up(self, stream: str, watermark: int, arrived: float | None = None) -> None:
+        """Raises the watermark of a stream and sends it; does nothing if it is there already."""
         since = self._clock() if arrived is None else arrived
         source = self._source(stream)
         if source is None or source.time is None:
             return
         with self._entering() as flow:
-            watermark = max(self._state.watermarks[stream], newest - source.delay)
+            watermark = max(self._state.watermarks[stream], watermark)
             self._state.watermarks[stream] = watermark
             if watermark > self._state.sent[stream]:
                 self._advance(stream, since, flow)
@@ -480,6 +486,9 @@ class Network:
         with self._control.alone():
             self._state.graph.add(query)
             self._state.failures.pop(query.name, None)
+            if query.name in self._state.outboxes:
+                # Of a query that was removed: its results may still be taken, but the figures begin anew.
+                self._state.outboxes[query.name].forget()
             self._state.rebuild()
 
     def alter(self, query: Query) -> None:

@@ -59,6 +59,11 @@ class Outbox:
         self.rows += queued.count
         self.waiting.append(queued)
 
+    def forget(self) -> None:
+        """Restarts the figures; results that wait stay."""
+        self.latency = Latency()
+        self.rows = self.dropped = 0
+
     def result(self, rows: pa.RecordBatch, arrival: Arrival) -> ResultBatch:
         """A waiting batch as the sink gets it: its columns, under the names that the query gives them."""
         arrays = [rows.column(index) for index in range(len(self._names))]

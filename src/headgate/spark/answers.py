@@ -38,6 +38,7 @@ class CombinedAnswer:
     waiting: int
     selected: Mapping[str, tuple[int, int]]
     event_times: Mapping[str, int]
+    arrived: frozenset[str]
     exchange: tuple[ExchangedRows, ...]
     reached: Mapping[str, int]
     answered: tuple[str, ...]
@@ -69,6 +70,7 @@ def combined(answers: Sequence[EpochAnswer]) -> CombinedAnswer:
         waiting=sum(answer.waiting for answer in answers),
         selected=_selected(answers),
         event_times=_newest([answer.event_times for answer in answers]),
+        arrived=frozenset(stream for answer in answers for stream in answer.arrived),
         exchange=tuple(each for answer in answers for each in answer.exchange),
         reached=_lowest([answer.reached for answer in answers]),
         answered=_answered(answers),

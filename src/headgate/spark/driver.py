@@ -217,8 +217,13 @@ class Driver:
 
     def _next(self) -> Message | None:
         """The next message; None if an epoch without new rows is due."""
-        if not self._epochs.backlog_due or self._once:
+        if self._once:
             return self._inbox.get()
+        if not self._epochs.backlog_due:
+            try:
+                return self._inbox.get(timeout=self._epochs.idle_wait)
+            except queue.Empty:
+                return None
         if (self._epochs.follow_up or self._epochs.change_pending) and self._inbox.empty():
             return None
         due = self._idle_since + (_BACKLOG_EVERY if self._epochs.waiting else _METRICS_AFTER)

@@ -19,6 +19,7 @@ from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
 from headgate.spark.epoch_failures import EpochFailures
 from headgate.spark.expression_failures import CatalystColumns
 from headgate.spark.host_client import close_host
+from headgate.spark.idle_streams import IdleStreams
 from headgate.spark.jobs import Answers, Jobs
 from headgate.spark.lane import LaneBatch
 from headgate.spark.messages import EpochRequest, ExpressionFailure, HostAddress, JobRequest, ReplicaPart
@@ -71,6 +72,7 @@ class Epochs:
     - `listen` is called with every epoch after its commit, in order
     - `budget`: seconds that an epoch may wait for the network
     - `owner`: the process that hosts end with; 0: the executor that starts them
+    - `clock`: seconds, by which streams are idle
     - `hosts`: those that are being started, one for each replica; the tasks of the first epoch start the ones that are
       not there in time. `beside`: how many hosts share a node
 
@@ -91,6 +93,7 @@ class Epochs:
         owner: int = 0,
         hosts: Future[list[HostAddress | None]] | None = None,
         beside: int = 1,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         # First: what is the newest commit after it stays so.
         self._generation = checkpoint.next_generation()
@@ -122,6 +125,7 @@ class Epochs:
         self._failing: tuple[ExpressionFailure, ...] = ()
         # Queries that failed on some replica, until all know it.
         self._elsewhere: tuple[ExpressionFailure, ...] = ()
+        self._idle = IdleStreams(clock)
         self._left: tuple[Plan, object, tuple[Query, ...]] | None = None
 
     @property
@@ -146,6 +150,7 @@ class Epochs:
             self._move(old, plan)
         self._plan = plan
         self._plan_name = plan.save(self._checkpoint)
+        self._idle.plan(plan.idle, plan.queries)
 
     def known_plan(self, replicas: int) -> Plan | None:
         """The plan of the last epoch, also if that ran before a restart, unless it and a plan for so many replicas have
@@ -206,6 +211,11 @@ class Epochs:
         """Whether an epoch without new rows is useful: rows are waiting, the plan has changed, or the last epochs
         reported no metrics."""
         return self.follow_up or self.change_pending or bool(self.waiting) or self._done > self._reported
+
+    @property
+    def idle_wait(self) -> float | None:
+        """Seconds until an epoch without new rows should move the watermarks of idle streams; None: never."""
+        return self._idle.wait
 
     def close(self) -> None:
         """Cancels the running epoch and refuses further ones; may be called from any thread. Spark delivers their rows
@@ -371,6 +381,7 @@ class Epochs:
             failed_elsewhere=self._elsewhere,
             exchange=self.commit.exchange,
             reached=self.commit.reached,
+            idle=self._idle.watermarks(self.commit.event_times),
         )
         hosts = [*self.hosts, *(None for _ in range(replicas))]
         files = [place.file for place in self.commit.snapshots] or [""] * replicas
@@ -409,7 +420,8 @@ class Epochs:
         if answer.answered:
             self.plan = self.plan.without(answer.answered)
         self._committed(answer, request, {"job": answered - began, "commit": time.perf_counter() - answered})
-        rose = request.event_times is not None and event_times != before
+        self._idle.arrived(answer.arrived)
+        rose = (request.event_times is not None and event_times != before) or self._idle.behind(event_times)
         self.follow_up = rose or bool(answer.exchange) or answer.reached != request.reached
 
     def _ended(self, answered: tuple[str, ...]) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ class Plan:
     `placement` there is one replica, which runs all queries. `parts` are the queries as several replicas run them:
     divided at exchanges, with their fragments. `known` are the queries that a restart cannot learn from its script:
     each as it was declared and as it is now (`control/lifecycle.py`); those that do not run are not among `queries`.
+    `idle` is the driver's own and not in the checkpoint: microseconds of silence until a stream is idle.
     """
 
     queries: tuple[Query, ...]
@@ -47,6 +48,7 @@ class Plan:
     modules: bytes = b""
     objectives: Objectives = field(default_factory=dict)
     known: tuple[tuple[Query, Query], ...] = ()
+    idle: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def run_queries(self) -> tuple[Query, ...]:

@@ -166,6 +166,7 @@ class ResidentNetwork:
 
     def begin(self, epoch: int, attempt: str) -> None:
         """All files written from now on belong to this attempt at an epoch."""
+        self.arrived: tuple[str, ...] = ()
         self._store.begin(epoch, attempt)
 
     def follow(self, name: str) -> None:
@@ -206,6 +207,13 @@ class ResidentNetwork:
             for name in self._local.local_names(stream):
                 if name in self.network.streams:
                     self.network.advance_to(name, newest)
+
+    def catch_up(self, watermarks: Mapping[str, int]) -> None:
+        """Raises the watermarks of streams that bring nothing."""
+        for stream, watermark in watermarks.items():
+            for name in self._local.local_names(stream):
+                if name in self.network.streams:
+                    self.network.catch_up(name, watermark)
 
     def fail_as_elsewhere(self, failure: ExpressionFailure) -> None:
         """A query has failed on another replica."""
@@ -251,25 +259,29 @@ class ResidentNetwork:
         """See `EpochAnswer.selected`."""
         return self._local.selected(self.network.selected, self.network.streams)
 
-    def feed(self, packing: str, batches: Iterator[pa.RecordBatch], arrived: float) -> Iterator[None]:
-        """Pushes rows into the network as they arrive, and yields after each batch.
+    def feed(self, packing: str, batches: Iterator[pa.RecordBatch], since: float) -> Iterator[None]:
+        """Pushes rows that arrived at a time (s since 1970) into the network as they come, and yields after each batch.
 
         All rows of an epoch are behind the same watermark.
         """
         layout: Packing = self._plan.packings[packing]
         seen: set[str] = set()
+        arrived: set[str] = set()
         for packed in batches:
             for stream, rows, flaws, mask in layout.unpack(packed):
                 if flaws is not None and flaws.null_count < len(flaws):
                     rows = self._without_flaws(stream, rows, flaws)
                     mask = None if mask is None else mask.filter(pc.is_null(flaws))
+                if rows.num_rows:
+                    arrived.add(stream)
                 for name, part in self._local.separated(stream, rows, mask):
                     if part.num_rows and name in self.network.streams:
-                        self.network.push(name, part, arrived, advance=False)
+                        self.network.push(name, part, since, advance=False)
                         seen.add(name)
             yield
+        self.arrived = tuple(sorted(arrived))
         for stream in sorted(seen):
-            self.network.advance(stream, arrived)
+            self.network.advance(stream, since)
 
     def _without_flaws(self, stream: str, rows: pa.RecordBatch, flaws: pa.StringArray) -> pa.RecordBatch:
         """Moves malformed rows to the dead letters and returns the others."""

@@ -124,10 +124,10 @@ class Catalog:
         """Undoes all changes since `mark`."""
         self._context = mark
 
-    def add_stream(self, stream: Stream) -> None:
+    def add_stream(self, stream: Stream, idle: str | None = None) -> None:
         """Adds a stream that is not declared in SQL, for example a streaming DataFrame."""
         self._new_name(st.Name(stream.name, 0), "stream", Script(stream.name, "stream"))
-        self._context.streams[stream.name] = stream
+        self._context.streams[stream.name] = declare.idle_of(idle, stream)
 
     def add_table(self, table: Table) -> None:
         """Adds a static table that is not declared in SQL."""

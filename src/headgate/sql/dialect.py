@@ -242,7 +242,9 @@ class HeadgateParser(SparkParser):
         name = self._name("the name of the stream")
         columns, watermark = self._columns(name, "stream")
         self._need("USING", "USING and a format, for example USING kafka OPTIONS (…)")
-        return st.CreateStream(at, name, columns, watermark, self._name("a format"), self._optional_options())
+        format_, options = self._name("a format"), self._optional_options()
+        settings = self._options("WITH") if self._match_text_seq("WITH") else ()
+        return st.CreateStream(at, name, columns, watermark, format_, options, settings)
 
     def _create_table(self, at: int) -> st.CreateTable:
         name = self._name("the name of the table")

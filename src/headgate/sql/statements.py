@@ -59,13 +59,14 @@ class CreateClass(Statement):
 
 @dataclass(frozen=True)
 class CreateStream(Statement):
-    """CREATE STREAM name (columns, WATERMARK …) USING format OPTIONS (…)."""
+    """CREATE STREAM name (columns, WATERMARK …) USING format OPTIONS (…) WITH (idle = '10 seconds')."""
 
     name: Name
     columns: tuple[ColumnDeclaration, ...]
     watermark: WatermarkClause | None
     format: Name
     options: tuple[Option, ...]
+    settings: tuple[Option, ...] = ()
 
 
 @dataclass(frozen=True)
