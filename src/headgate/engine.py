@@ -27,9 +27,10 @@ from headgate.connectors.registry import (
     open_table,
     sinks,
 )
-from headgate.control.lifecycle import Timetable, active, changes, continued, next_change
+from headgate.control.lifecycle import Lives, Timetable, has_begun, next_change, phases, taken_over
 from headgate.control.quality import Quality, objective_figures
-from headgate.graph.queries import Phase, Query, Sink, Stream
+from headgate.control.query_control import EngineError, QueryControl
+from headgate.graph.queries import Query, Sink, Stream
 from headgate.graph.specs import Spec
 from headgate.graph.types import Schema
 from headgate.runtime.limits import Limits
@@ -38,7 +39,7 @@ from headgate.scheduling import Scheduler, Topology, View
 from headgate.scheduling import policy as policy_of
 from headgate.spark.analysis import Analyzer
 from headgate.spark.balance import Balance
-from headgate.spark.checkpoint import Checkpoint, Commit
+from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.delivery import Delivery
 from headgate.spark.driver import Driver
 from headgate.spark.driver_metrics import DriverMetrics
@@ -77,11 +78,7 @@ def _check(policy: str) -> None:
     Scheduler(policy_of(policy), View.of(Topology.of({"operator": ["stream"]})))
 
 
-class EngineError(RuntimeError):
-    """The engine cannot do what it was called for, or has stopped; the message says why."""
-
-
-class Engine:
+class Engine(QueryControl):
     """Runs continuous queries in one Spark job.
 
     - `policy`: the policy that schedules the operators (`headgate.scheduling`); may be set while running
@@ -145,11 +142,8 @@ class Engine:
         zone = "UTC" if spark is None else str(spark.conf.get("spark.sql.session.timeZone"))
         self._catalog = Catalog(Analyzer(lambda: self.spark).type_of, zone, connectors(), known=self._has_begun)
         self._frames: dict[str, Any] = {}
-        # The queries as they were declared, and those of them whose sinks are open.
-        self._declared: dict[str, Query] = {}
+        self._lives = Lives()
         self._opened: dict[str, Query] = {}
-        # Queries that answer once and have; changed on the driver's thread.
-        self._answered: set[str] = set()
         self._timetable: Timetable | None = None
         self._memory: dict[str, tuple[Query, MemoryWriter]] = {}
         self._lock = threading.RLock()
@@ -232,35 +226,6 @@ class Engine:
         with self._lock, self._changing():
             return self._catalog.query(name, select, cls, sinks, spec, start, stop, once)
 
-    # Changing queries: while running they take effect with the next epoch, and stop no other query -----------
-
-    def alter(self, name: str, *, cls: str | None = None, spec: Spec | Mapping[str, Any] | None = None) -> None:
-        """Changes the class of a query or options of its spec (None takes one away); its state is kept."""
-        with self._lock, self._changing():
-            self._catalog.alter_query(name, cls, spec)
-
-    def move(self, name: str, cls: str) -> None:
-        """Moves a query to another class; its state is kept."""
-        self.alter(name, cls=cls)
-
-    def pause(self, name: str, keep: bool = True) -> None:
-        """Pauses a query: it puts nothing out until `resume`. Rows that wait for it and rows that arrive meanwhile are
-        kept, in memory and in files, and answered then; or they are dropped and counted."""
-        with self._lock, self._changing():
-            if self._running_once:
-                raise EngineError(f"query {name} cannot be paused: the engine runs once, until all rows are answered")
-            self._catalog.pause_query(name, keep)
-
-    def resume(self, name: str) -> None:
-        """Ends the pause of a query."""
-        with self._lock, self._changing():
-            self._catalog.resume_query(name)
-
-    def stop_query(self, name: str) -> None:
-        """Ends a query and frees its state. It stays known, as stopped, and its results can be read until `drop`."""
-        with self._lock, self._changing():
-            self._catalog.stop_query(name)
-
     def drop(self, name: str) -> None:
         """Ends a query, frees its state and forgets it."""
         with self._lock:
@@ -268,7 +233,6 @@ class Engine:
                 raise EngineError(f"there is no query {name}")
             with self._changing():
                 self._catalog.drop_query(name)
-            self._answered.discard(name)
             self._metrics.forget_failure(name)
 
     @property
@@ -286,17 +250,6 @@ class Engine:
         with self._lock:
             self._policy = policy
             self._changed()
-
-    @property
-    def objectives(self) -> dict[str, float]:
-        """The weights of the metrics that matter to the whole system: delay, output, queue, memory and freshness. They
-        add up to 1; empty means the policy's own. May be set while running: a policy that learns forgets nothing."""
-        return dict(self._catalog.objectives)
-
-    @objectives.setter
-    def objectives(self, weights: Mapping[str, Any]) -> None:
-        with self._lock, self._changing():
-            self._catalog.set_objectives(weights)
 
     # Running ----------------------------------------------------------------------------------------------
 
@@ -320,7 +273,7 @@ class Engine:
         driver = self._open()
         try:
             if self.resumption is None or not self.resumption.complete:
-                self._refuse_waiting_queries()
+                self._lives.check_all_run(self.queries)
                 self._running_once = True
                 driver.start(once=True)
                 driver.wait()
@@ -407,7 +360,7 @@ class Engine:
         the last half second or so.
         """
         with self._lock:
-            report = self._metrics.report(self.queries, self._catalog.classes, self._phases())
+            report = self._metrics.report(self.queries, self._catalog.classes, phases(self.queries, self._running))
             waiting = self._epochs.waiting if self._epochs is not None else 0
             specs = self._quality.judge(self.queries, self._metrics)
             for name, figures in report["queries"].items():
@@ -471,7 +424,8 @@ class Engine:
             jobs, checkpoint, run, token, self._committed, self._budget, owner, starting, self._beside
         )
         self.resumption = Resumption.of(checkpoint, epochs.commit, self.queries)
-        self._continue_queries(checkpoint, epochs.commit)
+        for query in taken_over(checkpoint, epochs.commit, self.queries, self._catalog.classes):
+            self._catalog.put_query(query)
         log = open_lane_log(spark, checkpoint, self._lane_log, run)
         if not epochs.commit.complete:
             log.check(checkpoint.name, epochs.commit.lanes)
@@ -485,7 +439,7 @@ class Engine:
         self._hurry = False
         driver = self._driver = Driver(epochs, lanes, checkpoint.name, self._ended.set)
         self._opened.clear()
-        self._answered.clear()
+        self._lives.begin()
         self._open_sinks(self.queries.values())
         self._publisher.republish()
         failed = epochs.failed(self.queries.values())
@@ -496,42 +450,21 @@ class Engine:
         self._timetable = Timetable(lambda: next_change(self.queries.values(), time.time()), self._keep_time)
         return driver
 
+    @property
+    def _running(self) -> bool:
+        return self._epochs is not None
+
     def _has_begun(self, name: str, sql: str) -> bool:
         """Whether the checkpoint knows a query that is being declared, before the engine starts."""
-        if self._temporary or self._epochs is not None:
-            return False
-        checkpoint = Checkpoint(self._folder)
-        commit = checkpoint.newest()
-        return commit is not None and Plan.described(checkpoint, commit).get(name, {}).get("sql") == sql
-
-    def _continue_queries(self, checkpoint: Checkpoint, commit: Commit) -> None:
-        """Queries that were paused, stopped or altered in an earlier run go on as they were."""
-        if commit.plan:
-            known = Plan.known_queries(checkpoint, commit.plan)
-            for query in continued(self.queries, known, commit.ended, self._catalog.classes).values():
-                self._catalog.put_query(query)
-
-    def _refuse_waiting_queries(self) -> None:
-        """Before a run once: every query must be able to answer."""
-        for name, phase in self._phases().items():
-            if phase in ("paused", "scheduled"):
-                what = "is paused; resume it" if phase == "paused" else "starts later; leave out START AT"
-                raise EngineError(f"query {name} {what}, or drop it, to run once")
-
-    def _phases(self) -> dict[str, Phase]:
-        """Where each query is in its life; without a running engine all that could run are stopped."""
-        now, running = time.time(), self._epochs is not None
-        phases = {name: query.phase(now) for name, query in self.queries.items()}
-        return {name: "stopped" if phase == "running" and not running else phase for name, phase in phases.items()}
+        return not self._temporary and not self._running and has_begun(self._folder, name, sql)
 
     def _keep_time(self) -> None:
         """On the timetable's thread: queries begin and end."""
         with self._lock:
-            if self._epochs is None:
-                return
-            for name in self._answered & set(self._catalog.queries):
-                self._catalog.put_query(replace(self._catalog.queries[name], stopped=True))
-            self._changed()
+            if self._running:
+                for query in self._lives.answered_queries(self.queries):
+                    self._catalog.put_query(query)
+                self._changed()
 
     def _open_sinks(self, queries: Iterable[Query]) -> None:
         """Opens the sinks of queries that are new."""
@@ -564,22 +497,9 @@ class Engine:
         except Exception:
             self._catalog.back_to(before)
             raise
-        self._note_declarations(before.queries)
+        self._lives.note(before.queries, self.queries, self._running)
         if self._timetable is not None:
             self._timetable.wake()
-
-    def _note_declarations(self, before: Mapping[str, Query]) -> None:
-        """Remembers how queries were declared: a restart with the same script takes over what changed while running."""
-        queries = self.queries
-        if self._epochs is None:
-            self._declared = queries
-            return
-        for name in before.keys() | queries.keys():
-            new = queries.get(name)
-            if name not in before or new is None or not new.same_results(before[name]):
-                self._declared.pop(name, None)
-                if new is not None:
-                    self._declared[name] = new
 
     def _changed(self) -> None:
         """A declaration or the policy changed: the next epoch uses the new plan."""
@@ -587,19 +507,13 @@ class Engine:
             return
         now, queries = time.time(), self.queries
         self._open_sinks(queries.values())
-        declared_before = {**queries, **self._declared}
-        known = changes(declared_before, queries, now)
-        coming = [query for query in queries.values() if query.phase(now) != "stopped"]
-        running = active(queries, now)
-        for name in [name for name in self._answered if name not in running or not running[name].once]:
-            self._answered.discard(name)
+        lineup = self._lives.lineup(queries, now)
         streams = dict(self._catalog.streams)
         objectives = self._catalog.objectives
         epochs, balance = self._epochs, self._balance
 
         def plan(lanes: Lanes) -> Plan:
-            # A query that has answered meanwhile does not begin again.
-            declared = tuple(query for name, query in running.items() if name not in self._answered)
+            declared = self._lives.still_running(lineup)
             before = epochs.known_plan(self._replicas)
             parts = parts_of(declared, self._replicas)
             return Plan(
@@ -608,14 +522,14 @@ class Engine:
                 mode=self._mode,
                 threads=self._threads,
                 tables=self._tables,
-                packings=lanes.plan(streams, coming),
+                packings=lanes.plan(streams, lineup.coming),
                 limits=Limits(memory=None if self._spill_limit is None else max(1, self._spill_limit // self._beside)),
                 delivery=Delivery(_SINKS, os.getcwd(), self._kept, self.dead_letters),
                 placement=placed(parts or declared, self._replicas, before, balance.costs),
                 parts=parts,
                 modules=b"" if self._local else user_modules(_functions(declared)),
                 objectives=objectives,
-                known=known,
+                known=lineup.known,
                 idle={name: stream.idle for name, stream in streams.items() if stream.idle is not None},
             )
 
@@ -631,7 +545,7 @@ class Engine:
         assert self._publisher is not None
         self._publisher.put(epoch.commit, epoch.inline)
         if epoch.answered:
-            self._answered.update(epoch.answered)
+            self._lives.answer(epoch.answered)
             if self._timetable is not None:
                 self._timetable.wake()
         if epoch.metrics is not None and self._replicas > 1:

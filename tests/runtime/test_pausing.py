@@ -132,6 +132,16 @@ def test_kept_rows_are_spilled_and_survive_a_restart(tmp_path: Path) -> None:
     assert {name: sorted(done[name] + found[name], key=repr) for name in found} == expected()
 
 
+def test_the_count_of_dropped_rows_survives_a_restart(tmp_path: Path) -> None:
+    store, made = Folder(str(tmp_path)), query("a", per_window(source()))
+    network = Network(graph(replace(made, pause="drop")), store=store)
+    network.snapshot()
+    network.push("s", rows(10))
+    again = Network(graph(replace(made, pause="drop")), store=store)
+    again.restore(network.snapshot())
+    assert again.metrics()["queries"]["a"]["dropped"] == 10, "exactly, though other figures may be a second old"
+
+
 def test_watermarks_do_not_pile_up_behind_a_pause() -> None:
     network = Network(graph(query("a", per_window(both(source("s"), source("t"))))))
     pause(network, "a", "drop")

@@ -6,9 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from headgate.graph.queries import Query, QueryClass
+from headgate.control.query_control import EngineError
+from headgate.graph.queries import Phase, Query, QueryClass
+from headgate.spark.checkpoint import Checkpoint, Commit
+from headgate.spark.plan import Plan
 
 _LOG = logging.getLogger("headgate.control")
 
@@ -60,6 +63,90 @@ def _declaration(query: Query) -> tuple[object, ...]:
     """What a script says of a query."""
     times = (query.start, query.stop, query.once)
     return (query.sql, query.cls, query.spec, query.sinks, times, query.pause, query.stopped)
+
+
+def phases(queries: Mapping[str, Query], running: bool) -> dict[str, Phase]:
+    """Where each query is in its life; without a running engine, those that could run are stopped."""
+    now = time.time()
+    found = {name: query.phase(now) for name, query in queries.items()}
+    return {name: "stopped" if phase == "running" and not running else phase for name, phase in found.items()}
+
+
+def has_begun(folder: str, name: str, sql: str) -> bool:
+    """Whether a checkpoint knows a query."""
+    checkpoint = Checkpoint(folder)
+    commit = checkpoint.newest()
+    return commit is not None and Plan.described(checkpoint, commit).get(name, {}).get("sql") == sql
+
+
+def taken_over(
+    checkpoint: Checkpoint, commit: Commit, queries: Mapping[str, Query], classes: Mapping[str, QueryClass]
+) -> Iterable[Query]:
+    """The queries that go on as they were when an epoch was committed (see `continued`)."""
+    known = Plan.known_queries(checkpoint, commit.plan) if commit.plan else ()
+    return continued(queries, known, commit.ended, classes).values()
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """The queries at one moment: those `running` (or paused), those that run or will (`coming`), and what a restart
+    must be told (`known`, see `changes`)."""
+
+    running: Mapping[str, Query]
+    coming: tuple[Query, ...]
+    known: tuple[tuple[Query, Query], ...]
+
+
+class Lives:
+    """Remembers how queries were declared and which have answered once. Used under the engine's lock, except for
+    `answer` and `still_running`, which the driver's thread calls between two epochs."""
+
+    def __init__(self) -> None:
+        self._declared: dict[str, Query] = {}
+        self._answered: set[str] = set()
+
+    def begin(self) -> None:
+        """The engine starts."""
+        self._answered.clear()
+
+    def note(self, before: Mapping[str, Query], after: Mapping[str, Query], running: bool) -> None:
+        """After a change: what is new is declared now; without a running engine, everything is."""
+        if not running:
+            self._declared = dict(after)
+            return
+        for name in before.keys() | after.keys():
+            new = after.get(name)
+            if name not in before or new is None or not new.same_results(before[name]):
+                self._declared.pop(name, None)
+                self._answered.discard(name)
+                if new is not None:
+                    self._declared[name] = new
+
+    def lineup(self, queries: Mapping[str, Query], now: float) -> Lineup:
+        """The queries at a time (s since 1970)."""
+        coming = tuple(query for query in queries.values() if query.phase(now) != "stopped")
+        return Lineup(active(queries, now), coming, changes({**queries, **self._declared}, queries, now))
+
+    def answer(self, queries: Iterable[str]) -> None:
+        """These queries answer once, and have."""
+        self._answered.update(queries)
+
+    def still_running(self, lineup: Lineup) -> tuple[Query, ...]:
+        """The running queries, without those that have answered since."""
+        running = lineup.running.items()
+        return tuple(query for name, query in running if not (query.once and name in self._answered))
+
+    def answered_queries(self, queries: Mapping[str, Query]) -> list[Query]:
+        """The queries that have answered, as stopped ones."""
+        found = [queries[name] for name in list(self._answered) if name in queries and queries[name].once]
+        return [replace(query, stopped=True) for query in found if not query.stopped]
+
+    def check_all_run(self, queries: Mapping[str, Query]) -> None:
+        """Before a run once: every query must be able to answer. EngineError if one cannot."""
+        for name, phase in phases(queries, True).items():
+            if phase in ("paused", "scheduled"):
+                what = "is paused; resume it" if phase == "paused" else "starts later; leave out START AT"
+                raise EngineError(f"query {name} {what}, or drop it, to run once")
 
 
 class Timetable:

@@ -30,7 +30,7 @@ class SavedFigures:
                 {
                     "counters": {s.key: [s.rows_in, s.rows_out, s.runs, s.spent, s.width] for s in state.wiring.stages},
                     "outboxes": {
-                        name: {"rows": outbox.rows, "dropped": outbox.dropped, "latency": outbox.latency.state()}
+                        name: {"rows": outbox.rows, "latency": outbox.latency.state()}
                         for name, outbox in state.outboxes.items()
                     },
                     "statistics": state.figures(),
