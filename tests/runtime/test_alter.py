@@ -78,3 +78,30 @@ def test_freshness_is_the_age_of_the_oldest_waiting_row() -> None:
     loop.scheduler.refresh(2.0)
     loop.scheduler.refresh(5.0)
     assert loop.view.performance.staleness == pytest.approx(2.0 * 2 + 3.0 * 5)
+
+
+def test_a_spec_sets_the_priority_of_threads_while_the_network_runs() -> None:
+    """Under HMTS the query whose rows have waited for most of its latency is answered first, as its spec says now."""
+    now = [0.0]
+    plans = [query("a", above(source("s"), -1)), query("b", above(source("t"), -1))]
+    network = Network(graph(*plans), "hmts:placement=every", clock=lambda: now[0])
+
+    def first() -> str:
+        now[0] += 1.0
+        for stream in ("s", "t"):
+            network.push(stream, rows(10, start=now[0]))
+        now[0] += 0.1
+        network.step()
+        made = [name for name in ("a", "b") if network.take(name)]
+        network.run()
+        for name in ("a", "b"):
+            network.take(name)
+        return "".join(made)
+
+    network.alter(replace(plans[1], spec=Spec(latency=200_000)))
+    assert first() == "b"
+    network.alter(replace(plans[1], spec=Spec(latency=2_000_000)))
+    network.alter(replace(plans[0], spec=Spec(latency=150_000)))
+    assert first() == "a"
+    network.alter(replace(plans[1], spec=Spec(latency=120_000)))
+    assert first() == "b"

@@ -26,7 +26,7 @@ def network_metrics(state: NetworkState, mode: str, stuck: float) -> dict[str, A
     return {
         "policy": str(state.policy),
         "mode": mode,
-        "waiting": sum(queue.waiting for queue in loop.wiring.queues),
+        "waiting": sum(q.waiting for edge, q in enumerate(loop.wiring.queues) if edge not in loop.held.edges),
         "memory": _memory(state.memory),
         "performance": asdict(loop.view.performance),
         "scheduling": {"decisions": loop.scheduler.decisions, "grants": state.grants, "seconds": state.seconds},
@@ -99,7 +99,7 @@ def _queries(state: NetworkState) -> dict[str, dict[str, Any]]:
         failed = name in state.failures
         found[name] = {
             "class": outbox.query.cls.name,
-            "state": "failed" if failed else "running" if name in state.graph.queries else "stopped",
+            "state": "failed" if failed else _phase(outbox, name in state.graph.queries),
             "error": str(state.failures[name]) if failed else None,
             "rows": outbox.rows,
             "unpublished": sum(queued.count for queued in outbox.waiting),
@@ -108,6 +108,7 @@ def _queries(state: NetworkState) -> dict[str, dict[str, Any]]:
             "waiting_bytes": int(use[name].waiting),
             "state_bytes": int(use[name].state),
             "late": 0,
+            "dropped": outbox.dropped,
             "oldest": 0.0,
         }
     now, oldest = state.clock(), loop.view.queues.oldest
@@ -120,6 +121,10 @@ def _queries(state: NetworkState) -> dict[str, dict[str, Any]]:
             first = min((oldest[e] for e in topology.inputs[o]), default=inf)
             query["oldest"] = max(query["oldest"], now - first)
     return found
+
+
+def _phase(outbox: Outbox, known: bool) -> str:
+    return "stopped" if not known else "paused" if outbox.query.pause else "running"
 
 
 def _classes(loop: Loop, outboxes: Mapping[str, Outbox]) -> dict[str, dict[str, Any]]:

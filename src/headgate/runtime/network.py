@@ -156,12 +156,18 @@ class Network:
     def advance_to(self, stream: str, newest: int, arrived: float | None = None) -> None:
         """Raises the watermark of a stream to that of an event time (microseconds) which it has reached anywhere, and
         sends it; does nothing if the watermark is there already."""
+        source = self._source(stream)
+        if source is not None:
+            self.catch_up(stream, newest - source.delay, arrived)
+
+    def catch_up(self, stream: str, watermark: int, arrived: float | None = None) -> None:
+        """Raises the watermark of a stream and sends it; does nothing if it is there already."""
         since = self._clock() if arrived is None else arrived
         source = self._source(stream)
         if source is None or source.time is None:
             return
         with self._entering() as flow:
-            watermark = max(self._state.watermarks[stream], newest - source.delay)
+            watermark = max(self._state.watermarks[stream], watermark)
             self._state.watermarks[stream] = watermark
             if watermark > self._state.sent[stream]:
                 self._advance(stream, since, flow)
@@ -364,8 +370,19 @@ class Network:
 
     @property
     def waiting(self) -> int:
-        """Rows (and watermarks) that wait in queues."""
-        return sum(queue.waiting for queue in self._state.wiring.queues)
+        """Rows (and watermarks) that wait in queues, without those of paused queries."""
+        loop = self._state.loop
+        return sum(queue.waiting for edge, queue in enumerate(loop.wiring.queues) if edge not in loop.held.edges)
+
+    def progress(self, query: str) -> tuple[int, int]:
+        """The result rows of a query so far, and the rows and watermarks that wait for its operators."""
+        with self._control.lock:
+            topology, waiting = self._state.wiring.topology, 0
+            number = next(n for n, each in enumerate(topology.queries) if each.name == query)
+            for edge, queue in zip(topology.edges, self._state.wiring.queues, strict=True):
+                if number in topology.serves[edge.consumer]:
+                    waiting += queue.waiting
+            return self._state.outboxes[query].rows, waiting
 
     @property
     def selected(self) -> dict[str, tuple[int, int]]:
@@ -470,10 +487,14 @@ class Network:
         with self._control.alone():
             self._state.graph.add(query)
             self._state.failures.pop(query.name, None)
+            if query.name in self._state.outboxes:
+                # Of a query that was removed: its results may still be taken, but the figures begin anew.
+                self._state.outboxes[query.name].forget()
             self._state.rebuild()
 
     def alter(self, query: Query) -> None:
-        """Gives a running query another class or spec. Its operators keep their state, queues and statistics."""
+        """Gives a running query another class or spec, pauses or resumes it. Its operators keep their state, queues
+        and statistics; what waits for a paused query is kept or dropped (`pausing.py`)."""
         with self._control.alone():
             self._state.graph.replace(query)
             self._state.rebuild()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from headgate.graph.queries import Query, QueryClass
+from headgate.graph.queries import Phase, Query, QueryClass
 from headgate.graph.specs import SPEC_WINDOW
 from headgate.operators.batch import Arrival
 from headgate.runtime.latency import Latency, RecentLatency
@@ -88,7 +88,7 @@ class DriverMetrics:
         with self._lock:
             known = self._recent.get(query)
             latency = Latency() if known is None else known.whole(time.time())
-            return latency, self._network.get("queries", {}).get(query, {})
+            return latency, _whole(self._network.get("queries", {}), query)
 
     def forget_failure(self, query: str) -> None:
         """The query is dropped."""
@@ -101,7 +101,9 @@ class DriverMetrics:
             self._latency.clear()
             self._recent.clear()
 
-    def report(self, queries: Mapping[str, Query], classes: Mapping[str, QueryClass], running: bool) -> dict[str, Any]:
+    def report(
+        self, queries: Mapping[str, Query], classes: Mapping[str, QueryClass], phases: Mapping[str, Phase]
+    ) -> dict[str, Any]:
         """The metrics of `Engine.metrics`, without the engine's own settings."""
         with self._lock:
             merged: dict[str, Latency] = {}
@@ -109,11 +111,11 @@ class DriverMetrics:
             for name, query in queries.items():
                 latency = self._latency.get(name, Latency())
                 merged.setdefault(query.cls.name, Latency()).merge(latency)
-                figures = _with_latency(self._network.get("queries", {}).get(name, {}), latency)
+                figures = _with_latency(_whole(self._network.get("queries", {}), name), latency)
                 figures["class"] = query.cls.name
                 figures["published"] = self._rows.get(name, 0)
                 figures["error"] = self._failed.get(name) or figures.get("error")
-                figures["state"] = "failed" if figures["error"] else "running" if running else "stopped"
+                figures["state"] = "failed" if figures["error"] else phases[name]
                 by_query[name] = figures
             by_class: dict[str, Any] = {}
             for name, latency in merged.items():
@@ -131,6 +133,17 @@ class DriverMetrics:
                 "epoch_seconds": dict(self._seconds),
                 "dead_letters": dict(self._dead),
             }
+
+
+def _whole(queries: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
+    """The network's figures of a query, with what its fragments hold (see `exchange.py`)."""
+    figures = dict(queries.get(name, {}))
+    for other, part in queries.items():
+        if figures and other.startswith(f"{name}/"):
+            for kind in ("queue_rows", "waiting_bytes", "state_bytes", "late", "dropped"):
+                figures[kind] += part[kind]
+            figures["oldest"] = max(figures["oldest"], part["oldest"])
+    return figures
 
 
 def _with_latency(network: Mapping[str, Any], latency: Latency) -> dict[str, Any]:

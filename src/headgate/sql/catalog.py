@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from typing import Literal as OneOf
 
@@ -17,12 +19,13 @@ from headgate.graph.options import Connectors
 from headgate.graph.queries import DEFAULT_CLASS, Query, QueryClass, Sink, Stream, Table
 from headgate.graph.specs import Objectives, Spec
 from headgate.graph.types import Field, Schema
-from headgate.sql import declare, specs
+from headgate.sql import declare, lifetimes, specs
 from headgate.sql import statements as st
 from headgate.sql.context import Context, Names, PythonFunction, SplitBranch, TypeOf
 from headgate.sql.dialect import parse, parse_select, start
 from headgate.sql.errors import Script, closest
 from headgate.sql.expressions import ExpressionBinder
+from headgate.sql.lifetimes import Known
 from headgate.sql.plan import plan, split_plan
 from headgate.sql.relation import Relation, StaticRows
 from headgate.sql.scope import Scope
@@ -38,7 +41,7 @@ _BY_POSITION = frozenset(("callback", "console", "memory", "noop"))
 class Result:
     """The effect of one statement."""
 
-    done: OneOf["created", "dropped", "set", "altered"]
+    done: OneOf["created", "dropped", "set", "altered", "paused", "resumed", "stopped"]
     kind: str
     name: str
 
@@ -48,13 +51,21 @@ class Catalog:
 
     `type_of` gives the type of a Spark SQL expression over a schema; without it, functions that only Spark knows
     are refused. `connectors` declares the known sources, tables and sinks; without it, formats and options are taken as
-    they are written.
+    they are written. `clock` gives the present time (s since 1970); `known` tells whether a query has begun in an
+    earlier run, so that its START AT may be in the past.
     """
 
     def __init__(
-        self, type_of: TypeOf | None = None, time_zone: str = "UTC", connectors: Connectors | None = None
+        self,
+        type_of: TypeOf | None = None,
+        time_zone: str = "UTC",
+        connectors: Connectors | None = None,
+        clock: Callable[[], float] = time.time,
+        known: Known = lambda name, sql: False,
     ) -> None:
         self._connectors = connectors
+        self._clock = clock
+        self._known = known
         self._context = Context(type_of=type_of)
         self._context.classes[DEFAULT_CLASS.name] = DEFAULT_CLASS
         self._context.time_zone = declare.check_zone(time_zone, Script(time_zone, "time zone"), 0)
@@ -113,10 +124,10 @@ class Catalog:
         """Undoes all changes since `mark`."""
         self._context = mark
 
-    def add_stream(self, stream: Stream) -> None:
+    def add_stream(self, stream: Stream, idle: str | None = None) -> None:
         """Adds a stream that is not declared in SQL, for example a streaming DataFrame."""
         self._new_name(st.Name(stream.name, 0), "stream", Script(stream.name, "stream"))
-        self._context.streams[stream.name] = stream
+        self._context.streams[stream.name] = declare.idle_of(idle, stream)
 
     def add_table(self, table: Table) -> None:
         """Adds a static table that is not declared in SQL."""
@@ -130,6 +141,9 @@ class Catalog:
         cls: str | None = None,
         sinks: Iterable[Sink] = (),
         spec: Spec | Mapping[str, Any] | None = None,
+        start: datetime | str | None = None,
+        stop: datetime | str | None = None,
+        once: bool = False,
     ) -> Query:
         """Adds a query from its SELECT alone. Positions in errors are positions in the SELECT."""
         script = Script(select, name)
@@ -141,6 +155,7 @@ class Catalog:
             made = self._query(name, parse_select(script), rank, given, asked, select, script)
         except RecursionError:
             raise script.error("this query is nested too deeply", 0) from None
+        made = self._timed(replace(made, once=once), _moment(start), _moment(stop), script)
         self._context.queries[name] = made
         return made
 
@@ -154,6 +169,28 @@ class Catalog:
             found = replace(found, spec=specs.spec_of(spec, name, found.spec))
         self._context.queries[found.name] = found
         return found
+
+    def pause_query(self, name: str, keep: bool = True) -> None:
+        """Pauses a query; rows that arrive meanwhile are kept or dropped."""
+        self._change(name, lambda query, script: lifetimes.paused(query, keep, self._clock(), script, 0))
+
+    def resume_query(self, name: str) -> None:
+        """Ends a pause."""
+        self._change(name, lambda query, script: lifetimes.resumed(query, self._clock(), script, 0))
+
+    def stop_query(self, name: str) -> None:
+        """Ends a query; it stays known, with its results."""
+        self._change(name, lambda query, script: lifetimes.stopped(query, self._clock(), script, 0))
+
+    def put_query(self, query: Query) -> None:
+        """Replaces a query by one that differs in class, spec or phase only."""
+        assert query.same_results(self._context.queries[query.name])
+        self._context.queries[query.name] = query
+
+    def _change(self, name: str, change: Callable[[Query, Script], Query]) -> None:
+        script = Script(name, "query")
+        found = self._known_query(st.Name(name, 0), script)
+        self._context.queries[found.name] = change(found, script)
 
     def set_objectives(self, weights: Mapping[str, Any]) -> None:
         """Sets the weights of the metrics that matter to the whole system: they add up to 1."""
@@ -193,6 +230,18 @@ class Catalog:
                 return self._drop(statement, script)
             case st.AlterQuery():
                 return self._alter(statement, script)
+            case st.PauseQuery(name=name, keep=keep):
+                query = self._known_query(name, script)
+                context.queries[query.name] = lifetimes.paused(query, keep, self._clock(), script, name.at)
+                return Result("paused", "query", query.name)
+            case st.ResumeQuery(name=name):
+                query = self._known_query(name, script)
+                context.queries[query.name] = lifetimes.resumed(query, self._clock(), script, name.at)
+                return Result("resumed", "query", query.name)
+            case st.StopQuery(name=name):
+                query = self._known_query(name, script)
+                context.queries[query.name] = lifetimes.stopped(query, self._clock(), script, name.at)
+                return Result("stopped", "query", query.name)
             case st.SetObjectives(options=options):
                 context.objectives = specs.declare_objectives(options, script, statement.at)
                 return Result("set", "objectives", ", ".join(f"{n} {w:g}" for n, w in context.objectives.items()))
@@ -207,7 +256,11 @@ class Catalog:
         cls = self._class(statement.cls, script) if statement.cls is not None else self._default_class
         spec = specs.declare_spec(statement.spec, script)
         made = self._query(name.text, statement.select, cls, statement.sinks, spec, statement.sql, script)
+        made = self._timed(replace(made, once=statement.once), statement.start, statement.stop, script)
         self._context.queries[name.text] = made
+
+    def _timed(self, query: Query, start: st.Moment | None, stop: st.Moment | None, script: Script) -> Query:
+        return lifetimes.timed(query, start, stop, self.time_zone, self._clock(), self._known, script)
 
     def _query(
         self,
@@ -344,6 +397,10 @@ def _clause(sink: Sink) -> st.Into:
     """A sink that was made in Python, as the clause that declares it."""
     options = tuple(st.Option(st.Name(key, 0), value, 0) for key, value in sink.options.items())
     return st.Into(st.Name(sink.format, 0), options)
+
+
+def _moment(time: datetime | str | None) -> st.Moment | None:
+    return None if time is None else st.Moment(str(time), 0)
 
 
 def _visible(relation: Relation) -> Operator:

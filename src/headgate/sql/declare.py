@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from headgate.graph import types as t
 from headgate.graph.expressions import PYTHON_TIME_LIMIT, Column
@@ -50,10 +51,33 @@ def declare_stream(
     if source in known:
         check_fit(known[source], options, statement.options, statement.format, schema, script)
     stream = Stream(statement.name.text, schema, None, 0, source, options)
-    if statement.watermark is None:
+    if statement.watermark is not None:
+        place, delay = _watermark(statement.watermark, stream, context, script)
+        stream = replace(stream, time=place, delay=delay)
+    return replace(stream, idle=_idle(statement.settings, stream, script))
+
+
+def _idle(settings: tuple[st.Option, ...], stream: Stream, script: Script) -> int | None:
+    """The WITH clause of a stream: after how many microseconds of silence it is idle."""
+    unique(settings, script)
+    idle: int | None = None
+    for option in settings:
+        if option.key.text.lower() != "idle":
+            hint = closest(option.key.text, ["idle"])
+            raise script.error(f"a stream has no option {option.key.text}{hint}", option.key.at)
+        if stream.time is None:
+            message = "idle is about the watermark, and the stream has none; write WATERMARK FOR column AS …"
+            raise script.error(message, option.key.at)
+        idle = positive_duration(option, script)
+    return idle
+
+
+def idle_of(text: str | None, stream: Stream) -> Stream:
+    """A stream that is not declared in SQL, with the idle time that it is given in Python."""
+    if text is None:
         return stream
-    place, delay = _watermark(statement.watermark, stream, context, script)
-    return Stream(stream.name, schema, place, delay, stream.source, options)
+    option = st.Option(st.Name("idle", 0), text, 0)
+    return replace(stream, idle=_idle((option,), stream, Script("", f"stream {stream.name}")))
 
 
 def _watermark(clause: st.WatermarkClause, stream: Stream, context: Context, script: Script) -> tuple[int, int]:

@@ -196,9 +196,15 @@ class HeadgateParser(SparkParser):
             return self._statement_set(first.start)
         if self._match(TokenType.ALTER):
             return self._whole(control.alter(self, first.start))
+        word = first.text.upper()
+        if word in control.STATEMENTS:
+            self._advance()
+            return self._whole(control.STATEMENTS[word](self, first.start))
         if first.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.VALUES, TokenType.FROM):
             self._refuse("a SELECT needs a name here: write CREATE QUERY name AS SELECT …")
-        return self._refuse(f"unknown statement {first.text}; there are CREATE, ALTER, DROP and SET")
+        return self._refuse(
+            f"unknown statement {first.text}; there are CREATE, ALTER, PAUSE, RESUME, STOP, DROP and SET"
+        )
 
     def select_statement(self) -> exp.Expr:
         """A SELECT and nothing else."""
@@ -236,7 +242,9 @@ class HeadgateParser(SparkParser):
         name = self._name("the name of the stream")
         columns, watermark = self._columns(name, "stream")
         self._need("USING", "USING and a format, for example USING kafka OPTIONS (…)")
-        return st.CreateStream(at, name, columns, watermark, self._name("a format"), self._optional_options())
+        format_, options = self._name("a format"), self._optional_options()
+        settings = self._options("WITH") if self._match_text_seq("WITH") else ()
+        return st.CreateStream(at, name, columns, watermark, format_, options, settings)
 
     def _create_table(self, at: int) -> st.CreateTable:
         name = self._name("the name of the table")
@@ -287,6 +295,9 @@ class HeadgateParser(SparkParser):
         cls: st.Name | None = None
         sinks: list[st.Into] = []
         spec: tuple[st.Option, ...] = ()
+        start_at: st.Moment | None = None
+        stop_at: st.Moment | None = None
+        once = False
         while True:
             if self._match_text_seq("CLASS"):
                 if cls is not None:
@@ -298,11 +309,17 @@ class HeadgateParser(SparkParser):
                 if spec:
                     self._refuse("a query has one WITH clause", self._prev)
                 spec = self._options("WITH")
+            elif self._match_text_seq("START"):
+                start_at = control.moment(self, start_at, "START")
+            elif self._match_text_seq("STOP"):
+                stop_at = control.moment(self, stop_at, "STOP")
+            elif self._match_text_seq("ONCE"):
+                once = True
             elif self._match(TokenType.ALIAS):
                 break
             else:
-                self._expected("CLASS, INTO, WITH or AS SELECT …")
-        return st.CreateQuery(at, name, cls, tuple(sinks), spec, *self._select_text())
+                self._expected("CLASS, START AT, STOP AT, ONCE, INTO, WITH or AS SELECT …")
+        return st.CreateQuery(at, name, cls, tuple(sinks), spec, *self._select_text(), start_at, stop_at, once)
 
     def _select_text(self) -> tuple[exp.Expr, str]:
         """A SELECT up to the end of the statement, and its text."""
