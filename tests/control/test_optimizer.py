@@ -157,9 +157,13 @@ def test_a_smaller_budget_where_results_wait_for_the_end_of_long_epochs() -> Non
 
 def test_shorter_pauses_where_the_network_needs_part_of_the_time() -> None:
     engine = VirtualEngine(
-        SINGLE, {"a": LivingOperator(0.003)}, {"s": constant(100)}, {"alert": demand(1.0)}, Setting("", "fifo"), cores=1
+        SINGLE,
+        {"a": LivingOperator(0.003)},
+        {"s": constant(100)},
+        {"alert": demand(1.0)},
+        Setting(policy="fifo"),
+        cores=1,
     )
-    engine.setting = Setting(policy="fifo")
     run = Run(engine)
     run.go(60)
     assert run.kinds

@@ -40,7 +40,7 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class Load:
+class NetworkLoad:
     """The network with its measured figures.
 
     - `scenario(bundle, setting)`: the graph under a setting in which a tuple stands for `bundle` rows: rates are
@@ -69,7 +69,7 @@ class Observation:
     now: float
     demands: Mapping[str, Demand]
     classes: Mapping[str, float]
-    load: Load
+    load: NetworkLoad
 
     @property
     def tightest(self) -> float | None:

@@ -125,7 +125,8 @@ class Optimizer:
 
     def _planned(self, seen: Observation, predictor: Predictor, first: Demand) -> list[Step]:
         """The cheapest step that is predicted to be enough, or else the steps that help most, one after the other."""
-        setting, taken = self.setting, []
+        setting = self.setting
+        taken: list[Step] = []
         now = total_excess(seen, predictor.excess(setting))
         for _ in range(MOST_STEPS):
             best: tuple[float, int, Step] | None = None

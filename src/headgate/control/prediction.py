@@ -27,7 +27,7 @@ off, what is measured says little about the setting."""
 
 
 @dataclass(frozen=True)
-class BatchArrivals:
+class EpochArrivals:
     """The rows of a stream as epochs bring them: those of a period together; `first` more at the start."""
 
     rate: float
@@ -70,7 +70,7 @@ def predicted(seen: Observation, setting: Setting) -> Prediction:
     bundle = max(1.0, (work + sum(load.backlog.values())) / MOST_TUPLES)
     scenario = load.scenario(bundle, setting)
     arrivals = {
-        stream: BatchArrivals(max(rate, 1e-9) / bundle, period, load.backlog.get(stream, 0.0) / bundle)
+        stream: EpochArrivals(max(rate, 1e-9) / bundle, period, load.backlog.get(stream, 0.0) / bundle)
         for stream, rate in load.rates.items()
     }
     result = Simulation(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from headgate.control.observation import Demand, Load, Observation
+from headgate.control.observation import Demand, NetworkLoad, Observation
 from headgate.control.prediction import period_of
 from headgate.control.setting import Setting
 from headgate.control.shedding import shed_at
@@ -86,7 +86,7 @@ class Alternate:
 class VirtualEngine:
     """Runs `topology` over `operators`; `demands` are those of its queries and may be changed while it runs.
 
-    - `rates`: of each stream at each time; `trigger`, `cores`: see `Load`
+    - `rates`: of each stream at each time; `trigger`, `cores`: see `NetworkLoad`
     - `plans`: alternate plans of queries, by their names
     """
 
@@ -225,8 +225,8 @@ class VirtualEngine:
         classes = {cls.name: cls.priority for cls in self.topology.classes}
         return Observation(self.now, demands, classes, self._load())
 
-    def _load(self) -> Load:
-        return Load(
+    def _load(self) -> NetworkLoad:
+        return NetworkLoad(
             self._scenario,
             {stream: rate(self.now) for stream, rate in self.rates.items()},
             self.trigger,
