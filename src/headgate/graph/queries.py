@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
+from headgate.graph.expressions import Expr
 from headgate.graph.operators import Operator
 from headgate.graph.specs import NO_SPEC, Spec
 from headgate.graph.types import Schema
@@ -69,6 +70,8 @@ class Query:
     - `once`: it ends with its first answer (003 §1)
     - `pause`: it is paused, and the rows that arrive meanwhile are kept or dropped
     - `stopped`: it has ended; its results can still be read
+    - `shed`: the share of its rows that is dropped where they enter; `utilities`: for streams that it reads, the
+      expression by which rows are chosen (`Spec.utility`)
     """
 
     name: str
@@ -84,6 +87,8 @@ class Query:
     once: bool = False
     pause: Pause = ""
     stopped: bool = False
+    shed: float = 0.0
+    utilities: tuple[tuple[str, Expr], ...] = ()
 
     @property
     def visible(self) -> int:

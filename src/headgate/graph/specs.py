@@ -32,12 +32,17 @@ class Spec:
     - `tolerance`: share by which latency and memory may be exceeded (003 §4.3.1)
     - `memory`: bytes that the query may hold, rows that wait for it and the state of its operators together
     - `accuracy`: share of its rows that must not be shed; without it none is shed
+    - `utility`: an expression over the columns of its streams, as SQL: rows with the lowest value are shed first;
+      without it rows are shed by chance
+    - `scaled`: counts and sums of a query that is shed are scaled up to all rows
     """
 
     latency: int | None = None
     tolerance: float | None = None
     memory: int | None = None
     accuracy: float | None = None
+    utility: str | None = None
+    scaled: bool | None = None
 
     @property
     def slack(self) -> float:

@@ -24,6 +24,7 @@ from headgate.runtime.memory import Memory
 from headgate.runtime.outbox import Outbox
 from headgate.runtime.pausing import Held
 from headgate.runtime.queue import EdgeQueue, Piece, QueuedBatch, QueuedWatermark
+from headgate.runtime.shedding import Shedding
 from headgate.runtime.threads import ThreadControl
 from headgate.runtime.train_size import SHORT_TRAIN, TrainSize
 from headgate.scheduling import Routes, Scheduler, View
@@ -109,9 +110,11 @@ class Loop:
         longest: float,
         record: FlightRecord,
         held: Held | None = None,
+        shedding: Shedding | None = None,
     ) -> None:
         self.wiring = wiring
         self.held = held or Held()
+        self._shedding = shedding or Shedding()
         self.scheduler = scheduler
         self.view: View = scheduler.view
         self.measurement = Measurement(wiring, scheduler, memory, clock)
@@ -319,12 +322,12 @@ class Loop:
         if isinstance(item, Batch):
             rows = item.rows.num_rows
             self.measurement.note_width(stream, item.rows.get_total_buffer_size() / rows)
+            if stream in self._shedding.leaves:
+                self._enter_parts(stream, item, queued, flow)
+                self.deliver(flow, since)
+                return
             if queued:
-                topology = self.wiring.topology
-                highest = min([topology.operator_class[topology.edges[e].consumer] for e in queued])
-                batch = self._memory.add(item, len(queued), highest, True)
-                for edge in queued:
-                    self._put(edge, batch)
+                self._enqueue(item, queued)
         else:
             self._put_watermark(queued, item, since)
         direct = self._routes.stream_direct.get(stream, ())
@@ -336,6 +339,34 @@ class Loop:
             flow.run(stage, port, item, rows)
             slot[UNIT] = 0
         self.deliver(flow, since)
+
+    def _enqueue(self, batch: Batch, edges: Sequence[int]) -> None:
+        """Puts one copy of a batch into the queues of several edges."""
+        topology = self.wiring.topology
+        highest = min([topology.operator_class[topology.edges[e].consumer] for e in edges])
+        queued = self._memory.add(batch, len(edges), highest, True)
+        for edge in edges:
+            self._put(edge, queued)
+
+    def _enter_parts(self, stream: str, batch: Batch, queued: Sequence[int], flow: Flow) -> None:
+        """Takes the rows of a stream of which some operators get only a part (see `shedding.py`)."""
+        consumer = [edge.consumer for edge in self.wiring.topology.edges]
+        direct = self._routes.stream_direct.get(stream, ())
+        parts = list(self._shedding.kept(stream, batch))
+        shed = frozenset().union(*(operators for operators, _ in parts))
+        whole = frozenset(consumer[e] for e in queued) | {operator for operator, _ in direct}
+        for operators, part in ((whole - shed, batch), *parts):
+            if not part.rows.num_rows:
+                continue
+            edges = [e for e in queued if consumer[e] in operators]
+            if edges:
+                self._enqueue(part, edges)
+            for operator, port in direct:
+                if operator in operators:
+                    stage, slot = self.wiring.stages[operator], self._record.slot()
+                    slot[UNIT] = mark_of(stage.key)
+                    flow.run(stage, port, part, part.rows.num_rows)
+                    slot[UNIT] = 0
 
     def _put(self, edge: int, queued: QueuedBatch) -> None:
         if edge in self.held.edges:

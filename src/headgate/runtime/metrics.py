@@ -109,6 +109,8 @@ def _queries(state: NetworkState) -> dict[str, dict[str, Any]]:
             "state_bytes": int(use[name].state),
             "late": 0,
             "dropped": outbox.dropped,
+            "offered": outbox.offered,
+            "shed": outbox.shed,
             "oldest": 0.0,
         }
     now, oldest = state.clock(), loop.view.queues.oldest

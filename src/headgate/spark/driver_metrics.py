@@ -140,7 +140,7 @@ def _whole(queries: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any
     figures = dict(queries.get(name, {}))
     for other, part in queries.items():
         if figures and other.startswith(f"{name}/"):
-            for kind in ("queue_rows", "waiting_bytes", "state_bytes", "late", "dropped"):
+            for kind in ("queue_rows", "waiting_bytes", "state_bytes", "late", "dropped", "offered", "shed"):
                 figures[kind] += part[kind]
             figures["oldest"] = max(figures["oldest"], part["oldest"])
     return figures

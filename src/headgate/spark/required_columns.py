@@ -43,6 +43,8 @@ def required_columns(queries: Iterable[Query]) -> dict[str, RequiredColumns]:
         _require(query.plan, frozenset(range(len(query.plan.schema))), found)
         for use in _foreign_uses(query.name, query.plan):
             found[use.stream].foreign[use.foreign.key] = use.foreign
+        for stream, utility in query.utilities:
+            found[stream].columns |= utility.columns
     return found
 
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from headgate.graph import types as t
-from headgate.graph.expressions import Call, Column, Expr, Literal
-from headgate.graph.operators import Operator
+from headgate.graph.expressions import Call, Column, Expr, Foreign, Literal
+from headgate.graph.operators import Operator, Project, Source
 from headgate.graph.options import Connectors
 from headgate.graph.queries import DEFAULT_CLASS, Query, QueryClass, Sink, Stream, Table
 from headgate.graph.specs import Objectives, Spec
@@ -23,7 +23,7 @@ from headgate.sql import declare, lifetimes, specs
 from headgate.sql import statements as st
 from headgate.sql.context import Context, Names, PythonFunction, SplitBranch, TypeOf
 from headgate.sql.dialect import parse, parse_select, start
-from headgate.sql.errors import Script, closest
+from headgate.sql.errors import Script, SqlError, closest
 from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.lifetimes import Known
 from headgate.sql.plan import plan, split_plan
@@ -167,6 +167,7 @@ class Catalog:
             found = replace(found, cls=self._class(st.Name(cls, 0), script))
         if spec is not None:
             found = replace(found, spec=specs.spec_of(spec, name, found.spec))
+            found = replace(found, utilities=self._utilities(found, script))
         self._context.queries[found.name] = found
         return found
 
@@ -282,7 +283,35 @@ class Catalog:
         schema = Schema(tuple(Field(c.name, c.expr.type) for c in relation.columns))
         mode: OneOf["append", "update"] = "append" if relation.identity is None else "update"
         declare.check_sinks(clauses, sinks, schema, mode == "update", self._connectors, script)
-        return Query(name, made, schema, cls, sinks, spec, mode, sql)
+        found = Query(name, made, schema, cls, sinks, spec, mode, sql)
+        return replace(found, utilities=self._utilities(found, script))
+
+    def _utilities(self, query: Query, script: Script) -> tuple[tuple[str, Expr], ...]:
+        """The utility expression of a query's spec, bound over each of its streams that has the columns it names."""
+        text = query.spec.utility
+        if text is None:
+            return ()
+        found: list[tuple[str, Expr]] = []
+        problem = ""
+        for stream in dict.fromkeys(node.stream for node in query.plan.walk() if isinstance(node, Source)):
+            select = Script(f"SELECT {text} AS utility FROM `{stream}`", "utility")
+            try:
+                relation = SelectBinder(self._context, select).query(parse_select(select))
+                made = plan(relation, select)
+            except SqlError as error:
+                problem = error.message
+                continue
+            if not isinstance(made, Project) or not isinstance(made.input, Source) or len(made.exprs) != 1:
+                problem = "it must be one expression over the columns of a stream"
+            elif any(isinstance(part, Foreign) for part in made.exprs[0].walk()):
+                problem = "it uses a function that only Catalyst computes"
+            elif not (pa.types.is_boolean(made.exprs[0].type) or t.is_numeric(made.exprs[0].type)):
+                problem = "it must be a number or a condition"
+            else:
+                found.append((stream, made.exprs[0]))
+        if not found:
+            raise script.error(f"utility '{text}' cannot be used: {problem}", 0)
+        return tuple(found)
 
     def _check_columns(self, relation: Relation, select: exp.Expr, sinks: tuple[Sink, ...], script: Script) -> None:
         """Refuses types that a sink cannot hold, and two columns of one name.
@@ -345,6 +374,7 @@ class Catalog:
             query = replace(query, cls=self._class(statement.cls, script))
         spec = specs.without(query.spec, statement.reset, script)
         query = replace(query, spec=specs.declare_spec(statement.spec, script, spec))
+        query = replace(query, utilities=self._utilities(query, script))
         self._context.queries[query.name] = query
         return Result("altered", "query", query.name)
 

@@ -34,6 +34,10 @@ def declare_spec(options: tuple[st.Option, ...], script: Script, before: Spec | 
     if spec.tolerance is not None and spec.latency is None and spec.memory is None:
         place = next((o.key.at for o in options if o.key.text.lower() == "tolerance"), 0)
         raise script.error("tolerance belongs to latency or memory; write WITH (latency = '500 ms', …)", place)
+    for name in ("utility", "scaled"):
+        if getattr(spec, name) is not None and spec.accuracy is None:
+            place = next((o.key.at for o in options if o.key.text.lower() == name), 0)
+            raise script.error(f"{name} is about rows that are shed; write also accuracy = '90%'", place)
     return spec
 
 
@@ -43,6 +47,8 @@ def without(spec: Spec, names: Iterable[st.Name], script: Script) -> Spec:
         if name.text.lower() not in _READ:
             raise script.error(f"a query has no option {name.text}{closest(name.text, _READ)}", name.at)
         spec = replace(spec, **{name.text.lower(): None})
+    if spec.accuracy is None:
+        spec = replace(spec, utility=None, scaled=None)
     return spec if spec.latency is not None or spec.memory is not None else replace(spec, tolerance=None)
 
 
@@ -114,11 +120,26 @@ def _bytes(option: st.Option, script: Script) -> int:
     return size
 
 
+def _expression(option: st.Option, script: Script) -> str:
+    """The text of an expression; the catalog binds it (`utilities`)."""
+    if not option.value.strip():
+        raise script.error("utility is empty; write an expression such as 'temperature'", option.value_at)
+    return option.value.strip()
+
+
+def _truth(option: st.Option, script: Script) -> bool:
+    if option.value.strip().lower() not in ("true", "false"):
+        raise script.error(f"{option.key.text.lower()} is {option.value}; write true or false", option.value_at)
+    return option.value.strip().lower() == "true"
+
+
 _READ: Mapping[str, Callable[[st.Option, Script], object]] = {
     "latency": positive_duration,
     "tolerance": _share,
     "memory": _bytes,
     "accuracy": _share,
+    "utility": _expression,
+    "scaled": _truth,
 }
 """How the value of each option of a spec is read."""
 

@@ -1,0 +1,102 @@
+"""Load shedding: drops a share of the rows of some queries where they enter the network (003 §3.3, 004 §6).
+
+Rows are dropped for an operator at a leaf if all the queries that it serves are shed: the least of their shares, and
+never more than that, since the parts of rows are carried over from batch to batch. Without a utility expression rows
+are chosen by chance; with one, those with the lowest values go first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headgate.expressions.compiler import compiled
+from headgate.graph.queries import Query
+from headgate.operators.batch import Arrival, Batch
+from headgate.runtime.outbox import Outbox
+from headgate.scheduling import Topology
+
+
+@dataclass
+class ShedLeaf:
+    """Operators at a leaf that are shed alike: their share, the queries that lose rows, and what is carried over."""
+
+    share: float
+    operators: frozenset[int]
+    losers: Sequence[Outbox]
+    utility: Callable[[Any], Any] | None = None
+    carried: float = 0.0
+
+    def keep(self, batch: Batch, random: np.random.Generator) -> Batch:
+        """The batch without the rows that are shed."""
+        count = batch.rows.num_rows
+        wanted = self.share * count + self.carried
+        dropped = min(int(wanted + 1e-9), count)
+        self.carried = wanted - dropped
+        for outbox in self.losers:
+            outbox.offered += count
+            outbox.shed += dropped
+        if not dropped:
+            return batch
+        chosen = self._kept(batch, count - dropped, random)
+        rows = batch.rows.take(pa.array(chosen))
+        arrival = Arrival(len(chosen), batch.arrival.total * len(chosen) / count, batch.arrival.first)
+        return Batch(rows, arrival, batch.watermark)
+
+    def _kept(self, batch: Batch, count: int, random: np.random.Generator) -> np.ndarray[Any, Any]:
+        size = batch.rows.num_rows
+        # Rows of equal utility are chosen by chance.
+        order = random.permutation(size)
+        if self.utility is not None:
+            value = self.utility(batch)
+            if isinstance(value, pa.Scalar):
+                value = pa.repeat(value, size)
+            numbers = pc.fill_null(value.cast(pa.float64(), safe=False), float("-inf")).to_numpy(zero_copy_only=False)
+            order = order[np.argsort(-numbers[order], kind="stable")]
+        return np.sort(order[:count])
+
+
+@dataclass
+class Shedding:
+    """What is shed of each stream."""
+
+    leaves: Mapping[str, Sequence[ShedLeaf]] = field(default_factory=dict)
+    random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(Random().getrandbits(63)))
+
+    def kept(self, stream: str, batch: Batch) -> Iterator[tuple[frozenset[int], Batch]]:
+        """For groups of operators that are shed alike, what is left of a batch."""
+        for leaf in self.leaves.get(stream, ()):
+            yield leaf.operators, leaf.keep(batch, self.random)
+
+
+def shedding_of(topology: Topology, queries: Mapping[str, Query], outboxes: Mapping[str, Outbox]) -> Shedding:
+    """What the queries of a network shed."""
+    if not any(query.shed for query in queries.values()):
+        return Shedding()
+    leaves: dict[str, list[ShedLeaf]] = {}
+    for stream, edges in topology.stream_edges.items():
+        groups: dict[tuple[float, tuple[int, ...]], set[int]] = {}
+        for edge in edges:
+            operator = topology.edges[edge].consumer
+            served = topology.serves[operator]
+            share = min((_share(queries[topology.queries[q].name]) for q in served), default=0.0)
+            if share > 0:
+                groups.setdefault((share, served), set()).add(operator)
+        for (share, served), operators in groups.items():
+            names = [topology.queries[q].name for q in served]
+            utility = next((dict(queries[n].utilities).get(stream) for n in names if queries[n].utilities), None)
+            run = compiled(utility).run if utility is not None else None
+            leaf = ShedLeaf(share, frozenset(operators), [outboxes[name] for name in names], run)
+            leaves.setdefault(stream, []).append(leaf)
+    return Shedding(leaves)
+
+
+def _share(query: Query) -> float:
+    """What may be shed of a query: nothing without an accuracy, and never more than that allows."""
+    return 0.0 if query.spec.accuracy is None else min(query.shed, 1 - query.spec.accuracy)
