@@ -27,10 +27,15 @@ from headgate.connectors.registry import (
     open_table,
     sinks,
 )
+from headgate.control.alternates import alternates, obstacle, planned, running_as
 from headgate.control.decisions import DecisionHistory
 from headgate.control.lifecycle import Lives, Timetable, has_begun, next_change, phases, taken_over
+from headgate.control.live_observation import LiveFigures, observed
+from headgate.control.observation import Observation
 from headgate.control.quality import Quality, objective_figures
 from headgate.control.query_control import EngineError, QueryControl
+from headgate.control.setting import Setting
+from headgate.control.tuning import Tuning
 from headgate.graph.queries import Query, Sink, Stream
 from headgate.graph.specs import Spec
 from headgate.graph.types import Schema
@@ -38,9 +43,10 @@ from headgate.runtime.limits import Limits
 from headgate.runtime.modes import mode_of
 from headgate.scheduling import Scheduler, Topology, View
 from headgate.scheduling import policy as policy_of
+from headgate.scheduling.amos import Auto
 from headgate.spark.analysis import Analyzer
 from headgate.spark.balance import Balance
-from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.checkpoint import Checkpoint, Commit
 from headgate.spark.delivery import Delivery
 from headgate.spark.driver import Driver
 from headgate.spark.driver_metrics import DriverMetrics
@@ -160,6 +166,10 @@ class Engine(QueryControl):
         self._metrics = DriverMetrics()
         self._quality = Quality()
         self._decisions = DecisionHistory()
+        self._usual = Setting(threads=threads or 1, budget=1.0 if budget is None else budget)
+        self._setting = self._usual
+        self._plans_before: dict[str, str] = {}
+        self._tuning: Tuning | None = None
         self._balance = Balance()
         self._plan: Plan | None = None
         self._tables: dict[str, pa.Table] = {}
@@ -275,6 +285,7 @@ class Engine(QueryControl):
             )
         try:
             driver.start(once=False)
+            self._tuning = Tuning(self._usual, self._observe, self._apply, self._decisions)
         except BaseException:
             self._close()
             raise
@@ -353,10 +364,14 @@ class Engine(QueryControl):
     # Results and metrics ----------------------------------------------------------------------------------
 
     def results(self, query: str) -> pa.Table:
-        """The newest rows of a query; for a query that updates, the current row of each key."""
+        """The newest rows of a query; for a query that updates, the current row of each key.
+
+        If rows of the query are shed, the metadata of the schema has their share (`shed`)."""
         known = self._memory.get(query)
         if known is not None:
-            return known[1].table()
+            shed = self._metrics.shed(query)
+            found = known[1].table()
+            return found.replace_schema_metadata({"shed": f"{shed:.4f}"}) if shed else found
         if query not in self._catalog.queries:
             names = ", ".join(sorted(self._catalog.queries)) or "none"
             raise EngineError(f"there is no query {query}; there are: {names}")
@@ -375,8 +390,12 @@ class Engine(QueryControl):
             report = self._metrics.report(self.queries, self._catalog.classes, phases(self.queries, self._running))
             waiting = self._epochs.waiting if self._epochs is not None else 0
             specs = self._quality.judge(self.queries, self._metrics)
+            impossible = self._tuning.impossible if self._tuning is not None else {}
             for name, figures in report["queries"].items():
                 figures["spec"] = specs.get(name)
+                figures["shed_share"] = self._metrics.shed(name)
+                if figures["spec"] is not None and name in impossible:
+                    figures["spec"]["best"] = impossible[name]
             objectives = objective_figures(self._catalog.objectives, self._metrics)
             pace = {} if self._pace is None else {"pace": self._pace.report()}
             return {
@@ -450,6 +469,8 @@ class Engine(QueryControl):
         epochs = self._epochs = Epochs(
             jobs, checkpoint, run, token, self._committed, self._budget, owner, starting, self._beside
         )
+        self._setting = self._usual
+        self._plans_before = self._committed_plans(checkpoint, epochs.commit)
         self.resumption = Resumption.of(checkpoint, epochs.commit, self.queries)
         for query in taken_over(checkpoint, epochs.commit, self.queries, self._catalog.classes):
             self._catalog.put_query(query)
@@ -542,14 +563,14 @@ class Engine(QueryControl):
         epochs, balance = self._epochs, self._balance
 
         def plan(lanes: Lanes) -> Plan:
-            declared = self._lives.still_running(lineup)
+            declared = tuple(self._tuned(query) for query in self._lives.still_running(lineup))
             before = epochs.known_plan(self._replicas)
             parts = parts_of(declared, self._replicas)
             return Plan(
                 declared,
-                self._policy,
+                self._setting.policy_text(self._policy) if self._auto else self._policy,
                 mode=self._mode,
-                threads=self._threads,
+                threads=self._setting.threads if self._setting.threads > 1 else self._threads,
                 tables=self._tables,
                 packings=lanes.plan(streams, lineup.coming),
                 limits=Limits(memory=None if self._spill_limit is None else max(1, self._spill_limit // self._beside)),
@@ -563,13 +584,65 @@ class Engine(QueryControl):
             )
 
         self._plan = self._driver.replan(plan)
-        self._set_pace(queries.values())
+        self._set_pace(lineup.running.values())
 
     def _set_pace(self, queries: Iterable[Query]) -> None:
         """The pace follows from the tightest latency spec."""
         if self._pace is not None:
             asked = [(q.spec.latency / 1e6, q.name) for q in queries if q.spec.latency is not None]
             self._pace.target = LatencyTarget(*min(asked)) if asked else None
+
+    def _committed_plans(self, checkpoint: Checkpoint, commit: Commit) -> dict[str, str]:
+        """The alternate plans that queries of the last run ended with: rows may wait in their queues."""
+        if not commit.plan or all(obstacle(query) for query in self.queries.values()):
+            return {}
+        known = Plan.load(checkpoint, commit.plan).queries
+        found = {q.name: running_as(self.queries[q.name], q.plan) for q in known if q.name in self.queries}
+        return {name: plan for name, plan in found.items() if plan is not None}
+
+    @property
+    def _auto(self) -> bool:
+        return isinstance(policy_of(self._policy), Auto)
+
+    def _tuned(self, query: Query) -> Query:
+        """A query as the run-time optimizer wants it."""
+        setting = self._setting
+        query = replace(query, shed=setting.shed.get(query.name, 0.0))
+        if query.pause and self._plan is not None:
+            # Rows that wait for a paused query cannot be worked off before its plan changes.
+            known = next((each for each in self._plan.queries if each.name == query.name), query)
+            return replace(query, plan=known.plan) if known.same_question(query) else query
+        name = setting.plans.get(query.name, self._plans_before.get(query.name, "" if self._auto else None))
+        return query if name is None or self._replicas > 1 else planned(query, name)
+
+    def _observe(self, setting: Setting) -> Observation | None:
+        """On the optimizer's thread: what it sees; None if the policy is not `auto`."""
+        plan, pace = self._plan, self._pace
+        if plan is None or pace is None or not self._auto or not self._metrics.network:
+            return None
+        running = {query.name: query for query in plan.queries}
+        declared = {name: query for name, query in self.queries.items() if name in running}
+        figures = LiveFigures(
+            time.time(),
+            self._quality.judge(declared, self._metrics),
+            self._metrics.network,
+            pace.report()["reserve"],
+            self._metrics.seconds.get("run", 0.0),
+            os.cpu_count() or 1,
+        )
+        single = self._replicas == 1
+        known = {name: alternates(query) for name, query in declared.items() if single and not query.pause}
+        return observed(figures, declared, setting, known, planned)
+
+    def _apply(self, setting: Setting) -> None:
+        """On the optimizer's thread: the next epoch follows another setting."""
+        with self._lock:
+            self._setting = setting
+            if self._pace is not None:
+                self._pace.aim = setting.aim
+            if self._epochs is not None and self._budget is not None:
+                self._epochs.budget = setting.budget
+            self._changed()
 
     def _published(self, epoch: int) -> None:
         """On the publisher's thread: an epoch's results can be read."""
@@ -626,6 +699,9 @@ class Engine(QueryControl):
         if self._timetable is not None:
             self._timetable.close()
             self._timetable = None
+        tuning, self._tuning = self._tuning, None
+        if tuning is not None:
+            tuning.close()
         if self._driver is not None:
             self._driver.stop()
         if self._publisher is not None:

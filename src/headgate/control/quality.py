@@ -51,4 +51,5 @@ def _measured(metrics: DriverMetrics, query: str) -> Measured:
         latency.percentile(SPEC_PERCENTILE) if latency.rows else None,
         network.get("oldest", 0.0),
         network["waiting_bytes"] + network["state_bytes"] if network else None,
+        metrics.shed(query),
     )

@@ -102,6 +102,11 @@ class Query:
             return "scheduled"
         return "paused" if self.pause else "running"
 
+    def same_question(self, other: Query) -> bool:
+        """Whether the other query asks the same for the same sinks, perhaps by another plan."""
+        parts = (self.name, self.sql, self.schema, self.sinks, self.mode)
+        return bool(self.sql) and parts == (other.name, other.sql, other.schema, other.sinks, other.mode)
+
     def same_results(self, other: Query) -> bool:
         """Whether the other query makes the same results for the same sinks: state and results of one are those of the
         other, whatever their class, spec and times are."""

@@ -453,6 +453,16 @@ class Network:
         self._arrange()
 
     @property
+    def threads(self) -> int | None:
+        """The number of threads, where the mode leaves it open; may be set while running."""
+        return self._threads
+
+    @threads.setter
+    def threads(self, threads: int | None) -> None:
+        with self._control.alone():
+            self._threads = threads
+
+    @property
     def objectives(self) -> Objectives:
         """The weights of the metrics that a policy which learns pursues; empty: its own. May be set while running; what
         was learned is kept."""
@@ -497,6 +507,21 @@ class Network:
         and statistics; what waits for a paused query is kept or dropped (`pausing.py`)."""
         with self._control.alone():
             self._state.graph.replace(query)
+            self._state.rebuild()
+
+    def swap(self, query: Query) -> None:
+        """Gives a running query an equivalent plan. Rows that wait for it are worked off first; its results stay.
+
+        ValueError if that would lose state: then nothing changes.
+        """
+        old = self._state.graph.queries[query.name]
+        if _states(old) != _states(query) or old.plan.schema.names != query.plan.schema.names or query.pause:
+            raise ValueError(f"query {query.name} has state that another plan does not have; it keeps its plan")
+        self.run()
+        with self._control.alone():
+            self._state.graph.remove(query.name)
+            self._state.graph.add(query)
+            self._state.outboxes[query.name].query = query
             self._state.rebuild()
 
     def remove(self, name: str) -> None:
@@ -549,3 +574,8 @@ class Network:
         with self._control.alone():
             snapshot.restore(self._state, manifest)
             self._state.policy.pursue(self._objectives)
+
+
+def _states(query: Query) -> set[str]:
+    """The operators of a query that have state."""
+    return {node.text for node in query.plan.walk() if node.stateful}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,6 +32,8 @@ class DriverMetrics:
         self._latency: dict[str, Latency] = {}
         self._recent: dict[str, RecentLatency] = {}
         self._pace: dict[str, float] = {}
+        # Rows offered to and shed of each query, at the reports of the last SPEC_WINDOW seconds.
+        self._shed: dict[str, deque[tuple[float, int, int]]] = {}
         # Of the epochs that are committed and not yet published.
         self._arrivals: dict[int, tuple[dict[str, Arrival], float]] = {}
 
@@ -44,6 +47,7 @@ class DriverMetrics:
             self._arrivals[epoch.number] = epoch.arrivals, epoch.waited
             if epoch.metrics is not None:
                 self._note_pace(epoch.metrics["performance"])
+                self._note_shed(epoch.metrics["queries"])
                 self._network = epoch.metrics
             for name, rows in epoch.rows.items():
                 self._rows[name] = self._rows.get(name, 0) + rows
@@ -75,6 +79,36 @@ class DriverMetrics:
         }
         if change["results"]:
             self._pace["delay"] = change["delay"] / change["results"]
+
+    def _note_shed(self, queries: Mapping[str, Mapping[str, Any]]) -> None:
+        now = time.monotonic()
+        for name in queries:
+            figures = _whole(queries, name)
+            if figures.get("offered"):
+                reports = self._shed.setdefault(name, deque([(now, 0, 0)]))
+                reports.append((now, figures["offered"], figures["shed"]))
+                while len(reports) > 2 and reports[1][0] < now - SPEC_WINDOW:
+                    reports.popleft()
+
+    def shed(self, query: str) -> float:
+        """The share of a query's rows that was shed in the last SPEC_WINDOW seconds."""
+        with self._lock:
+            reports = self._shed.get(query)
+            if not reports or reports[-1][1] <= reports[0][1]:
+                return 0.0
+            return (reports[-1][2] - reports[0][2]) / (reports[-1][1] - reports[0][1])
+
+    @property
+    def network(self) -> Mapping[str, Any]:
+        """The newest metrics of the network; empty until there are some."""
+        with self._lock:
+            return self._network
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """The parts of the last epoch."""
+        with self._lock:
+            return self._seconds
 
     @property
     def pace(self) -> dict[str, float]:

@@ -73,7 +73,7 @@ class Epochs:
 
     - `run`: the identity of the checkpoint; `token`: the secret that hosts ask for
     - `listen` is called with every epoch after its commit, in order
-    - `budget`: seconds that an epoch may wait for the network
+    - `budget`: seconds that an epoch may wait for the network; may be set while running
     - `owner`: the process that hosts end with; 0: the executor that starts them
     - `clock`: seconds, by which streams are idle
     - `hosts`: those that are being started, one for each replica; the tasks of the first epoch start the ones that are
@@ -112,7 +112,7 @@ class Epochs:
         self._run = run
         self._token = token
         self._listen = listen
-        self._budget = budget
+        self.budget = budget
         self._owner = owner
         self._beside = beside
         self._requests = 0
@@ -374,7 +374,7 @@ class Epochs:
             plan=self._plan_name,
             packing=packing,
             arrived=arrived,
-            budget=None if finish or drain else self._budget,
+            budget=None if finish or drain else self.budget,
             finish=finish,
             detailed=finish or time.monotonic() - self._reported >= _METRICS_EVERY,
             owner=self._owner,

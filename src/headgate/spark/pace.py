@@ -29,7 +29,7 @@ WARM_UP = 10
 WINDOW = 32
 """Epochs over which trigger times are observed. The second largest counts: a single slow epoch does not."""
 AIM = 0.95
-"""Share of the latency asked for that pauses aim at."""
+"""Share of the latency asked for that pauses usually aim at."""
 DECAY = 0.97
 """Weight of the epochs before the last one, for the cost of a trigger."""
 RIDGE = 0.05
@@ -112,6 +112,8 @@ class Pace:
         self._use = use
         self._clock = clock
         self._target: LatencyTarget | None = None
+        self.aim = AIM
+        """Share of the target that pauses aim at; a step of the run-time optimizer."""
         self._lanes: dict[str, _LaneTimes] = {}
         self._publishing: deque[float] = deque(maxlen=WINDOW)
         self._committed: dict[int, float] = {}
@@ -228,7 +230,7 @@ class Pace:
             return self._pause_for_cores(now)
         if len(times.epochs) < 2:
             return 0.0
-        return max(0.0, AIM * self._target.seconds - times.reserve(_high(self._publishing)))
+        return max(0.0, self.aim * self._target.seconds - times.reserve(_high(self._publishing)))
 
     def _pause_for_cores(self, now: float) -> float:
         if self._cores is None:

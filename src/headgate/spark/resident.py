@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -179,6 +180,11 @@ class ResidentNetwork:
         before, after = self._local.queries, local.queries
         running = self.network.queries
         kept = {name for name, query in after.items() if name in running and query.same_results(before[name])}
+        for name, query in after.items():
+            if name in running and name not in kept and before[name].same_question(query):
+                with suppress(ValueError):
+                    self.network.swap(query)
+                    kept.add(name)
         for old in before:
             if old in running and old not in kept:
                 self.network.remove(old)
@@ -196,6 +202,8 @@ class ResidentNetwork:
             self.network.policy = plan.policy
         if plan.mode != self._plan.mode:
             self.network.mode = plan.mode
+        if plan.threads != self._plan.threads:
+            self.network.threads = plan.threads
         if plan.objectives != self._plan.objectives:
             self.network.objectives = plan.objectives
         self._writers = HostWriters(plan.delivery, self._checkpoint, self._run, self._replica)

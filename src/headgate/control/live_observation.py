@@ -1,0 +1,145 @@
+"""What the run-time optimizer sees of a running engine: the verdicts on specs, and the network with live figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headgate.control.observation import Demand, NetworkLoad, Observation
+from headgate.control.setting import Setting
+from headgate.control.shedding import shed_at
+from headgate.graph.operators import Source
+from headgate.graph.queries import Query
+from headgate.graph.shared import SharedGraph
+from headgate.runtime.dataflow import key_of
+from headgate.scheduling import Topology
+from headgate.scheduling.graphs import topology_of
+from headgate.scheduling.statistics import Expectation
+from headgate.simulation import Constant
+from headgate.simulation.whatif import Scenario, default, scenario
+
+GRANT = 1e-4
+"""Seconds that a grant takes besides its operators (`headgate bench scheduling`)."""
+SHORTEST_TRIGGER = 0.02
+
+Planned = Callable[[Query, str], Query]
+"""A query under one of its alternate plans."""
+
+
+@dataclass(frozen=True)
+class LiveFigures:
+    """What the metrics of an engine say.
+
+    - `verdicts`: on the spec of each query (`compliance.judged`); `network`: the newest metrics of the network
+    - `reserve`: see `Pace.report`; `run`: seconds that the last epoch waited for the network
+    - `cores`: of the machine
+    """
+
+    now: float
+    verdicts: Mapping[str, Any]
+    network: Mapping[str, Any]
+    reserve: float
+    run: float
+    cores: int
+
+
+def observed(
+    figures: LiveFigures,
+    queries: Mapping[str, Query],
+    setting: Setting,
+    alternates: Mapping[str, tuple[str, ...]],
+    planned: Planned,
+) -> Observation:
+    """The observation of a moment, for the queries that run under a setting."""
+    graph = LiveGraph(figures.network, queries, setting, planned)
+    load = NetworkLoad(
+        graph.scenario,
+        graph.rates,
+        max(SHORTEST_TRIGGER, figures.reserve / 2 - figures.run),
+        figures.cores,
+        GRANT,
+        figures.run,
+        alternates={query: names for query, names in alternates.items() if query in queries},
+    )
+    classes = {query.cls.name: float(query.cls.priority) for query in queries.values()}
+    demands = {name: _demand(queries[name], v) for name, v in figures.verdicts.items() if name in queries}
+    return Observation(figures.now, demands, classes, load)
+
+
+def _demand(query: Query, verdict: Mapping[str, Any]) -> Demand:
+    latency, memory = verdict.get("latency"), verdict.get("memory")
+    return Demand(
+        query.name,
+        query.cls.name,
+        float(query.cls.priority),
+        None if latency is None else latency["allowed"],
+        None if latency is None else latency["measured"],
+        None if memory is None else memory["allowed"],
+        None if memory is None else memory["measured"],
+        query.spec.accuracy,
+    )
+
+
+class LiveGraph:
+    """The shared graph of the running queries, with the measured figures of its operators."""
+
+    def __init__(
+        self, network: Mapping[str, Any], queries: Mapping[str, Query], setting: Setting, planned: Planned
+    ) -> None:
+        self._known = {each["key"]: each for each in network.get("operators", ())}
+        self._queries = queries
+        self._setting = setting
+        self._planned = planned
+        self._graphs: list[tuple[Mapping[str, str], SharedGraph, Topology, list[int]]] = []
+        graph, topology, numbers = self._graph(setting.plans)
+        # The same work on another input, as in another plan.
+        self._alike = {
+            (node.kind, node.detail): self._known[key]
+            for node in graph.operators.values()
+            if (key := key_of(node)) in self._known
+        }
+        self.rates = self._rates(topology, numbers)
+
+    def _graph(self, plans: Mapping[str, str]) -> tuple[SharedGraph, Topology, list[int]]:
+        for known, graph, topology, numbers in self._graphs:
+            if known == plans:
+                return graph, topology, numbers
+        graph = SharedGraph()
+        for name, query in self._queries.items():
+            graph.add(self._planned(query, plans.get(name, "")))
+        topology, numbers = topology_of(graph)
+        self._graphs.append((plans, graph, topology, numbers))
+        return graph, topology, numbers
+
+    def _rates(self, topology: Topology, numbers: list[int]) -> dict[str, float]:
+        """Rows per second of each stream, before any are shed."""
+        nodes = self._graph(self._setting.plans)[0].operators
+        shed = shed_at(topology, self._setting.shed)
+        found = dict.fromkeys(topology.streams, 0.0)
+        for edge in topology.edges:
+            if edge.stream is not None:
+                known = self._known.get(key_of(nodes[numbers[edge.consumer]]), {})
+                rate = known.get("rate", 0.0) / max(len(topology.inputs[edge.consumer]), 1)
+                found[edge.stream] = max(found[edge.stream], rate / (1 - shed.get(edge.consumer, 0.0)))
+        return found
+
+    def scenario(self, bundle: float, setting: Setting) -> Scenario:
+        """See `NetworkLoad`."""
+        graph, topology, numbers = self._graph(setting.plans)
+        nodes = graph.operators
+        then, now = shed_at(topology, setting.shed), shed_at(topology, self._setting.shed)
+        costs: dict[str, Expectation] = {}
+        for place, (number, name) in enumerate(zip(numbers, topology.operators, strict=True)):
+            node = nodes[number]
+            known = self._known.get(key_of(node)) or self._alike.get((node.kind, node.detail))
+            usual = default(nodes[number])
+            if known is not None:
+                usual = replace(usual, cost=known["cost"], selectivity=known["selectivity"])
+            kept = (1 - then.get(place, 0.0)) / (1 - now.get(place, 0.0)) if place in then or place in now else 1.0
+            costs[name] = replace(
+                usual, cost=max(usual.cost * kept, 1e-12) * bundle, selectivity=usual.selectivity * kept
+            )
+        streams = {node.stream for node in nodes.values() if isinstance(node, Source)}
+        arrivals = {stream: Constant(max(self.rates.get(stream, 0.0), 1e-9) / bundle) for stream in streams}
+        return scenario(graph, arrivals, costs)

@@ -1,0 +1,74 @@
+"""Runs the optimizer beside an engine: a thread that observes every second and hands over changed settings."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from headgate.control.decisions import DecisionHistory
+from headgate.control.observation import Observation
+from headgate.control.optimizer import Optimizer
+from headgate.control.setting import Setting
+from headgate.scheduling.decisions import Decision
+
+_LOG = logging.getLogger("headgate.optimizer")
+
+EVERY = 1.0
+"""Seconds between two looks."""
+
+
+class Tuning:
+    """The optimizer of one engine, from its creation to `close`.
+
+    - `observe` returns what is seen under a setting; None if there is nothing to tune now
+    - `apply` is called with every new setting
+    """
+
+    def __init__(
+        self,
+        usual: Setting,
+        observe: Callable[[Setting], Observation | None],
+        apply: Callable[[Setting], None],
+        decisions: DecisionHistory,
+    ) -> None:
+        self._decisions = decisions
+        self._optimizer = Optimizer(usual, self._decided)
+        self._observe = observe
+        self._apply = apply
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="headgate-optimizer", daemon=True)
+        self._thread.start()
+
+    @property
+    def impossible(self) -> dict[str, float]:
+        """Specs that cannot be met, with the best latency that is predicted to be reachable."""
+        return dict(self._optimizer.impossible)
+
+    def close(self) -> None:
+        """Ends the thread, after the change that it makes, if any."""
+        self._closed.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout=5.0)
+
+    def _decided(self, decision: Decision) -> None:
+        self._decisions.add(decision)
+        if not decision.intervals:
+            _LOG.info("%s %s: %s (%s)", decision.kind, decision.subject, decision.chosen, decision.reason)
+
+    def _work(self) -> None:
+        while not self._closed.wait(EVERY):
+            try:
+                self._look()
+            except Exception:  # a wrong prediction must not end the engine
+                if not self._closed.is_set():
+                    _LOG.exception("the run-time optimizer failed; the setting stays as it is")
+
+    def _look(self) -> None:
+        before = self._optimizer.setting
+        seen = self._observe(before)
+        if seen is None or not seen.demands:
+            return
+        setting = self._optimizer.tick(seen)
+        if setting != before and not self._closed.is_set():
+            self._apply(setting)

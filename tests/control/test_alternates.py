@@ -1,0 +1,116 @@
+"""Alternate plans: which queries have some, that all give the same rows, and that a swap loses none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from headgate.control.alternates import alternates, obstacle, planned, running_as
+from headgate.graph.queries import Query
+from headgate.graph.shared import SharedGraph
+from headgate.runtime import Network
+from headgate.sql import Catalog
+
+HERE = "tests.control.test_alternates"
+SCRIPT = f"""
+CREATE STREAM s (ts TIMESTAMP, a INT, b INT, WATERMARK FOR ts AS ts) USING json OPTIONS (path 'unused');
+CREATE FUNCTION slow(a INT) RETURNS INT AS '{HERE}:slow';
+CREATE FUNCTION quick(b INT) RETURNS INT AS '{HERE}:quick';
+CREATE QUERY both AS SELECT a, b FROM s WHERE slow(a) > 2 AND quick(b) > 6 AND a >= 0;
+CREATE QUERY one AS SELECT a FROM s WHERE slow(a) > 2 AND b > 0;
+CREATE QUERY stateful AS SELECT count(*) AS n FROM s WHERE slow(a) > 2 AND quick(b) > 6;
+"""
+seen: dict[str, int] = {"slow": 0, "quick": 0}
+
+
+def slow(a: pa.Array) -> pa.Array:
+    seen["slow"] += len(a)
+    return pc.bit_wise_and(a, 7)
+
+
+def quick(b: pa.Array) -> pa.Array:
+    seen["quick"] += len(b)
+    return pc.bit_wise_and(b, 7)
+
+
+@pytest.fixture(scope="module")
+def queries() -> dict[str, Query]:
+    catalog = Catalog(time_zone="UTC")
+    catalog.execute(SCRIPT)
+    return dict(catalog.queries)
+
+
+def network(query: Query) -> Network:
+    graph = SharedGraph()
+    graph.add(query)
+    return Network(graph, "fifo")
+
+
+def push(into: Network, count: int = 100) -> None:
+    times = pa.array([0] * count, pa.timestamp("us", "UTC"))
+    numbers = pa.array(range(count), pa.int32())
+    into.push("s", pa.record_batch({"ts": times, "a": numbers, "b": pc.multiply(numbers, 3).cast(pa.int32())}))
+
+
+def taken(from_: Network, query: str) -> list[tuple[int, int]]:
+    rows = [row for result in from_.take(query) for row in result.rows.to_pylist()]
+    return sorted((row["a"], row["b"]) for row in rows)
+
+
+def test_only_selections_by_several_functions_without_state_above_have_alternates(queries: dict[str, Query]) -> None:
+    assert len(alternates(queries["both"])) == 1
+    assert alternates(queries["one"]) == alternates(queries["stateful"]) == ()
+    assert "several Python functions" in str(obstacle(queries["one"]))
+    assert "state" in str(obstacle(queries["stateful"]))
+    assert planned(queries["stateful"], "") == queries["stateful"]
+
+
+def test_all_plans_give_the_same_rows_and_the_first_function_sees_most(queries: dict[str, Query]) -> None:
+    both = queries["both"]
+    found = []
+    first = []
+    for name in ("", *alternates(both)):
+        seen.update(slow=0, quick=0)
+        running = network(planned(both, name))
+        push(running)
+        running.run()
+        found.append(taken(running, "both"))
+        first.append(max(seen, key=lambda function: seen[function]))
+    assert found[0] == found[1] != []
+    assert sorted(first) == ["quick", "slow"]
+
+
+def test_a_swap_loses_no_row_and_doubles_none(queries: dict[str, Query]) -> None:
+    both = queries["both"]
+    (other,) = alternates(both)
+    running = network(planned(both, ""))
+    push(running)
+    running.swap(planned(both, other))
+    assert running.waiting == 0
+    push(running)
+    running.run()
+    expected = network(both)
+    push(expected)
+    push(expected)
+    expected.run()
+    assert taken(running, "both") == taken(expected, "both") != []
+
+
+def test_a_swap_that_would_lose_state_is_refused(queries: dict[str, Query]) -> None:
+    running = network(queries["stateful"])
+    push(running)
+    changed = replace(queries["stateful"], plan=queries["both"].plan)
+    with pytest.raises(ValueError, match="keeps its plan"):
+        running.swap(changed)
+    assert running.queries["stateful"].plan == queries["stateful"].plan
+
+
+def test_a_plan_is_recognized_after_a_restart(queries: dict[str, Query]) -> None:
+    both = queries["both"]
+    (other,) = alternates(both)
+    assert running_as(both, planned(both, other).plan) == other
+    assert running_as(both, planned(both, "").plan) == ""
+    assert running_as(both, both.plan) is None
