@@ -28,6 +28,15 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A moment on the x axis that a plot marks: something that happened, or something that was `decided`."""
+
+    x: float
+    text: str
+    decided: bool = False
+
+
+@dataclass(frozen=True)
 class Outcome:
     """A claim, the figures of its source or goal (`paper`), the measured figures, and the rule that compares them.
 
@@ -45,6 +54,7 @@ class Outcome:
     series: Sequence[Series] = field(default_factory=tuple)
     axes: tuple[str, str] = ("", "")
     scales: tuple[str, str] = ("linear", "linear")
+    marks: Sequence[Mark] = field(default_factory=tuple)
 
     @property
     def holds(self) -> bool:

@@ -25,6 +25,7 @@ BENCHES: Mapping[str, str] = {
     "queries-200": "200 selection queries: processor time per row and query, compared with plain Structured Streaming",
     "pace": "processor time of 21 selections at 2,000 rows/s with a latency spec of 2 s, of 200 ms, and without one",
     "overload": "critical queries while reports need 150% of the processors, compared with critical alone",
+    "day": "a simulated day of changing load: policy auto with its optimizer, compared with fixed policies",
     "idle": "processor time of an idle engine, and how soon it answers the first row",
     "scale": "throughput with two replicas compared with one, cost of the shuffle, balance of the replicas",
     "recovery": "restart after kill −9 with 100 MB of state",

@@ -20,6 +20,7 @@ def bench(
     all_: Annotated[bool, typer.Option("--all", help="Run all.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the benchmarks.")] = False,
     json_: Annotated[Path | None, typer.Option("--json", help="Write the outcomes to a file.", metavar="FILE")] = None,
+    plots: Annotated[Path | None, typer.Option("--plots", help="Plot the figures here.", metavar="DIR")] = None,
 ) -> None:
     """Run benchmarks, most of them against a peer measured in the same run."""
     from headgate import bench as registry
@@ -33,6 +34,7 @@ def bench(
     if not chosen:
         raise typer.BadParameter("give a name, --all or --list", param_hint="NAME")
     check_writable(json_)
+    check_writable(plots, lambda folder: folder.mkdir(parents=True, exist_ok=True))
     outcomes: list[Outcome] = []
     for name in chosen:
         try:
@@ -40,6 +42,11 @@ def bench(
         except registry.UnknownBench as error:
             raise InputError(str(error)) from error
     show(outcomes)
+    if plots is not None:
+        from headgate.papers.plots import draw
+
+        for outcome in outcomes:
+            draw(outcome, plots)
     if json_ is not None:
         write_json(json_, [outcome.json() for outcome in outcomes])
 

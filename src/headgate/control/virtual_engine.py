@@ -15,7 +15,7 @@ from headgate.control.observation import Demand, NetworkLoad, Observation
 from headgate.control.prediction import period_of
 from headgate.control.setting import Setting
 from headgate.control.shedding import shed_at
-from headgate.graph.specs import SPEC_PERCENTILE, SPEC_WINDOW
+from headgate.graph.specs import SPEC_PERCENTILE, SPEC_WINDOW, Objectives
 from headgate.scheduling import Topology
 from headgate.scheduling import policy as policy_of
 from headgate.simulation import Model, OperatorModel, Simulation
@@ -112,6 +112,7 @@ class VirtualEngine:
         self._read = {q.name: 0 for q in self.topology.queries}
         self._drawn = 0
         self._held = 0.0
+        self._objectives: Objectives = {}
         self._current_period = period_of(self._seen(self.demands), self.setting)
         arrivals = {s: _LivingArrivals(rate, self._period, max(rate(0.0), 1e-9)) for s, rate in self.rates.items()}
         self._simulation = Simulation(
@@ -133,6 +134,11 @@ class VirtualEngine:
         self._written[operator].cost *= factor
         self._place()
 
+    def pursue(self, objectives: Objectives) -> None:
+        """Changes the objectives of the policy."""
+        self._objectives = dict(objectives)
+        self._simulation.scheduler.policy.pursue(self._objectives)
+
     def apply(self, setting: Setting) -> None:
         """Changes the setting."""
         before, self.setting = self.setting, setting
@@ -142,6 +148,7 @@ class VirtualEngine:
             scheduler = self._simulation.scheduler
             made = policy_of(setting.policy_text())
             made.continues(scheduler.policy)
+            made.pursue(self._objectives)
             scheduler.replace(made, self._simulation.now)
         useful = self.cores if self.threads_that_help is None else self.threads_that_help
         self._simulation.processors = max(1, min(setting.threads, useful))

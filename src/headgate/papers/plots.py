@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 
-from headgate.outcome import Outcome, Series
+from headgate.outcome import Mark, Outcome, Series
 
 FEW = 25
 # Distinguishable by colour-blind readers (Okabe and Ito); the last two are for more than eight curves.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A800", "#7F7F7F", "#8C564B")
+HAPPENED, DECIDED = "#7F7F7F", "#CC79A7"
 MARKERS = "osD^vPX*<>"
 # Different dashes keep coinciding curves visible.
 STYLES = ("-", (0, (5, 2)), "-.")
@@ -39,6 +40,10 @@ def draw(outcome: Outcome, folder: Path) -> Path | None:
         axes.set_xlabel(outcome.axes[0])
         axes.set_ylabel(panel or outcome.axes[1])
         axes.grid(alpha=0.3)
+        for mark in outcome.marks:
+            axes.axvline(mark.x, color=DECIDED if mark.decided else HAPPENED, linewidth=0.9, alpha=0.8)
+        if place == 1:
+            _name_marks(axes, outcome.marks)
         axes.legend(loc="best", fontsize="small")
     verdict = "holds" if outcome.holds else "does not hold"
     title = f"{outcome.name} ({outcome.source})\n{fill(outcome.claim, 95)}: {verdict}"
@@ -46,6 +51,23 @@ def draw(outcome: Outcome, folder: Path) -> Path | None:
     path = folder / f"{outcome.name}.png"
     figure.savefig(path)
     return path
+
+
+def _name_marks(axes: object, marks: Sequence[Mark]) -> None:
+    """Names what happened above the first panel; decisions are lines of their own colour, named in the legend."""
+    for mark in marks:
+        if not mark.decided:
+            axes.annotate(  # type: ignore[attr-defined]
+                mark.text,
+                (mark.x, 1.02),
+                xycoords=("data", "axes fraction"),
+                rotation=25,
+                fontsize="x-small",
+                color=HAPPENED,
+            )
+    for label, colour, decided in (("it happens", HAPPENED, False), ("decision", DECIDED, True)):
+        if any(mark.decided == decided for mark in marks):
+            axes.plot([], [], color=colour, linewidth=0.9, label=label)  # type: ignore[attr-defined]
 
 
 def _panel(axes: object, series: Sequence[Series]) -> None:
