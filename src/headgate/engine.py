@@ -233,7 +233,7 @@ class Engine(QueryControl):
                 raise EngineError(f"there is no query {name}")
             with self._changing():
                 self._catalog.drop_query(name)
-            self._metrics.forget_failure(name)
+            self._metrics.forget(name)
 
     @property
     def queries(self) -> dict[str, Query]:
@@ -362,7 +362,7 @@ class Engine(QueryControl):
         with self._lock:
             report = self._metrics.report(self.queries, self._catalog.classes, phases(self.queries, self._running))
             waiting = self._epochs.waiting if self._epochs is not None else 0
-            specs = self._quality.judge(self.queries, self._metrics)
+            specs = self._quality.judge(self._judged_queries(), self._metrics)
             for name, figures in report["queries"].items():
                 figures["spec"] = specs.get(name)
             objectives = objective_figures(self._catalog.objectives, self._metrics)
@@ -449,6 +449,11 @@ class Engine(QueryControl):
         self._changed()
         self._timetable = Timetable(lambda: next_change(self.queries.values(), time.time()), self._keep_time)
         return driver
+
+    def _judged_queries(self) -> dict[str, Query]:
+        """The queries whose specs count now: those that are neither paused nor over."""
+        now = time.time()
+        return {name: query for name, query in self.queries.items() if query.phase(now) == "running"}
 
     @property
     def _running(self) -> bool:
@@ -538,7 +543,7 @@ class Engine(QueryControl):
     def _published(self, epoch: int) -> None:
         """On the publisher's thread: an epoch's results can be read."""
         self._metrics.published(epoch)
-        self._quality.judge_when_due(self._catalog.queries, self._metrics)
+        self._quality.judge_when_due(self._judged_queries, self._metrics)
 
     def _committed(self, epoch: Epoch) -> None:
         self._metrics.committed(epoch)

@@ -22,9 +22,10 @@ def is_users_fault(error: BaseException) -> bool:
     # These modules import Spark, which is slow: they are imported only for errors that Headgate raised.
     if not type(error).__module__.startswith("headgate."):
         return False
+    from headgate.control.query_control import EngineError
     from headgate.spark.checkpoint import CheckpointError
     from headgate.spark.executor_start import ExecutorError
     from headgate.spark.results import SinkError
     from headgate.spark.source_rows import SourceError
 
-    return isinstance(error, CheckpointError | ExecutorError | SinkError | SourceError)
+    return isinstance(error, CheckpointError | EngineError | ExecutorError | SinkError | SourceError)

@@ -498,10 +498,14 @@ class Network:
             self._state.graph.replace(query)
             self._state.rebuild()
 
-    def remove(self, name: str) -> None:
-        """Removes a query and everything only it needed. Its earlier results can still be taken."""
+    def remove(self, name: str, discard: bool = False) -> None:
+        """Removes a query and everything only it needed. Its earlier results can still be taken, unless they are to be
+        discarded."""
         with self._control.alone():
             self._state.graph.remove(name)
+            if discard:
+                for queued in self._state.outboxes.pop(name).waiting:
+                    self._memory.release(queued)
             self._state.rebuild()
 
     def quarantine(self, query: str, operator: str, detail: str, error: str) -> None:

@@ -89,10 +89,11 @@ class DriverMetrics:
             latency = Latency() if known is None else known.whole(time.time())
             return latency, _whole(self._network.get("queries", {}), query)
 
-    def forget_failure(self, query: str) -> None:
-        """The query is dropped."""
+    def forget(self, query: str) -> None:
+        """The query is dropped; another one may have its name."""
         with self._lock:
-            self._failed.pop(query, None)
+            for figures in (self._failed, self._rows, self._latency, self._recent):
+                figures.pop(query, None)
 
     def forget_latency(self) -> None:
         """Restarts the latency figures."""

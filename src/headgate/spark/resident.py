@@ -181,7 +181,8 @@ class ResidentNetwork:
         kept = {name for name, query in after.items() if name in running and query.same_results(before[name])}
         for old in before:
             if old in running and old not in kept:
-                self.network.remove(old)
+                # Nobody takes the results of a query that the plan does not have.
+                self.network.remove(old, discard=True)
         for new, query in after.items():
             if new in kept:
                 if query != before[new]:

@@ -163,6 +163,7 @@ class Catalog:
         """Changes the class of a query, or its spec: a whole one, or the options to change (None takes one away)."""
         script = Script(name, "query")
         found = self._known_query(st.Name(name, 0), script)
+        lifetimes.check_alive(found, self._clock(), script, 0)
         if cls is not None:
             found = replace(found, cls=self._class(st.Name(cls, 0), script))
         if spec is not None:
@@ -341,6 +342,7 @@ class Catalog:
 
     def _alter(self, statement: st.AlterQuery, script: Script) -> Result:
         query = self._known_query(statement.name, script)
+        lifetimes.check_alive(query, self._clock(), script, statement.name.at)
         if statement.cls is not None:
             query = replace(query, cls=self._class(statement.cls, script))
         spec = specs.without(query.spec, statement.reset, script)
