@@ -27,6 +27,7 @@ from headgate.connectors.registry import (
     open_table,
     sinks,
 )
+from headgate.control.decisions import DecisionHistory
 from headgate.control.lifecycle import Lives, Timetable, has_begun, next_change, phases, taken_over
 from headgate.control.quality import Quality, objective_figures
 from headgate.control.query_control import EngineError, QueryControl
@@ -50,7 +51,10 @@ from headgate.spark.jobs import SparkJobs
 from headgate.spark.lane_log import open_lane_log
 from headgate.spark.lanes import Lanes
 from headgate.spark.messages import HostAddress
+from headgate.spark.pace import TRIGGER_CORES, LatencyTarget, Pace
 from headgate.spark.plan import Plan
+from headgate.spark.processes import node
+from headgate.spark.processor_use import ProcessorUse, engine_processes
 from headgate.spark.publisher import Publisher
 from headgate.spark.replicas import default_replicas, hosts_per_node, parts_of, placed
 from headgate.spark.replies import Replies
@@ -86,8 +90,9 @@ class Engine(QueryControl):
       temporary folder and removed with the engine
     - `spark`: a session; without one a session is started on `master`, by default local and tuned for low latency
     - `budget`: seconds that an epoch may spend scheduling; the remaining rows wait for the next epoch
-    - `every`: seconds between two polls of the sources; 0 polls continuously. An epoch costs about as much with few
-      rows as with many, so polling less often saves processor time
+    - `every`: seconds between two polls of the sources; 0: as often as the pace of epochs allows
+    - `trigger_cores`: cores that Spark's triggers may take if no query has a latency spec; None: no limit. A trigger
+      costs about as much with few rows as with many, so fewer triggers save processor time
     - `mode`, `threads`: how units are spread over threads (see `headgate.runtime`)
     - `memory`: bytes of queued rows on a node above which rows are spilled to files
     - `replicas`: copies of the network, each in a process of its own, among which queries and keys are divided; by
@@ -109,6 +114,7 @@ class Engine(QueryControl):
         master: str | None = None,
         budget: float | None = 1.0,
         every: float = 0.0,
+        trigger_cores: float | None = TRIGGER_CORES,
         mode: str = "policy",
         threads: int | None = None,
         memory: int | None = 1 << 30,
@@ -126,8 +132,12 @@ class Engine(QueryControl):
         self._master = master
         if every < 0:
             raise ValueError(f"every is {every}; give the seconds between two polls of the sources, 0 or more")
+        if trigger_cores is not None and trigger_cores <= 0:
+            raise ValueError(f"trigger_cores is {trigger_cores}; give the cores that triggers may take, or None")
         if replicas is not None and replicas < 1:
             raise ValueError(f"replicas is {replicas}; give the number of copies of the network, 1 or more")
+        self._trigger_cores = trigger_cores
+        self._pace: Pace | None = None
         self._budget = budget
         self._every = every
         self._mode = mode_of(mode)
@@ -149,6 +159,7 @@ class Engine(QueryControl):
         self._lock = threading.RLock()
         self._metrics = DriverMetrics()
         self._quality = Quality()
+        self._decisions = DecisionHistory()
         self._balance = Balance()
         self._plan: Plan | None = None
         self._tables: dict[str, pa.Table] = {}
@@ -354,10 +365,11 @@ class Engine(QueryControl):
     def metrics(self) -> dict[str, Any]:
         """Figures per query, class, unit and operator.
 
-        `latency` is in seconds, from the start of the micro-batch that brought a row until its result can be read at
-        the sinks; `network_latency` ends when the worker has made the result. A query's `spec` is None or says what is
-        asked, measured and met (`control/compliance.py`); `objectives` has the weight of each metric and its value over
-        the last half second or so.
+        `latency` is in seconds, from the arrival of a row until its result can be read at the sinks; rows count as
+        arriving evenly between two looks of Spark at their source. `network_latency` is from the start of the
+        micro-batch until the worker has made the result. A query's `spec` is None or says what is asked, measured and
+        met (`control/compliance.py`); `objectives` has the weight of each metric and its value over the last half
+        second or so; `pace` reports the pauses between epochs.
         """
         with self._lock:
             report = self._metrics.report(self.queries, self._catalog.classes, phases(self.queries, self._running))
@@ -366,7 +378,22 @@ class Engine(QueryControl):
             for name, figures in report["queries"].items():
                 figures["spec"] = specs.get(name)
             objectives = objective_figures(self._catalog.objectives, self._metrics)
-            return {**report, "policy": self._policy, "waiting": waiting, "objectives": objectives}
+            pace = {} if self._pace is None else {"pace": self._pace.report()}
+            return {
+                **report,
+                "policy": self._policy,
+                "waiting": waiting,
+                "objectives": objectives,
+                "decision": self._decisions.last,
+                **pace,
+            }
+
+    def decisions(self) -> list[dict[str, Any]]:
+        """What the engine decided by itself, oldest first, as long as it runs: which policy each class uses, and the
+        steps of the run-time optimizer. Each decision has its time (s since 1970), its kind and subject, what was
+        `chosen` and what was `before`, the `reason`, the `scores` it was made from, what was `expected` and what `came`
+        (`headgate.scheduling.decisions`)."""
+        return self._decisions.all()
 
     def forget_latency(self) -> None:
         """Restarts the latency figures, for example to measure the effect of a change."""
@@ -433,11 +460,13 @@ class Engine(QueryControl):
         def lanes(driver: Driver) -> Lanes:
             sources = SparkStreams(spark)
             known = (driver.deliver, driver.ended, driver.refuse)
-            return Lanes(sources, checkpoint, log, self._frames, *known, self._every)
+            return Lanes(sources, checkpoint, log, self._frames, *known, self._every, pace)
 
+        hosts = self._host_processes
+        pace = self._pace = Pace(self._trigger_cores, ProcessorUse(engine_processes(spark, hosts)))
         self._ended.clear()
         self._hurry = False
-        driver = self._driver = Driver(epochs, lanes, checkpoint.name, self._ended.set)
+        driver = self._driver = Driver(epochs, lanes, checkpoint.name, self._ended.set, pace.backlog_pause)
         self._opened.clear()
         self._lives.begin()
         self._open_sinks(self.queries.values())
@@ -539,14 +568,28 @@ class Engine(QueryControl):
             )
 
         self._plan = self._driver.replan(plan)
+        self._set_pace(queries.values())
+
+    def _set_pace(self, queries: Iterable[Query]) -> None:
+        """The pace follows from the tightest latency spec."""
+        if self._pace is not None:
+            asked = [(q.spec.latency / 1e6, q.name) for q in queries if q.spec.latency is not None]
+            self._pace.target = LatencyTarget(*min(asked)) if asked else None
 
     def _published(self, epoch: int) -> None:
         """On the publisher's thread: an epoch's results can be read."""
         self._metrics.published(epoch)
+        if self._pace is not None:
+            self._pace.published(epoch)
         self._quality.judge_when_due(self._judged_queries, self._metrics)
 
     def _committed(self, epoch: Epoch) -> None:
         self._metrics.committed(epoch)
+        if self._pace is not None and "job" in epoch.seconds:
+            seconds = epoch.seconds["job"] + epoch.seconds["commit"]
+            self._pace.committed(epoch.number, epoch.taken, seconds, epoch.seconds.get("operators", 0.0))
+        if epoch.metrics is not None:
+            self._decisions.reported(epoch.metrics.get("decisions", ()))
         assert self._publisher is not None
         self._publisher.put(epoch.commit, epoch.inline)
         if epoch.answered:
@@ -556,6 +599,12 @@ class Engine(QueryControl):
         if epoch.metrics is not None and self._replicas > 1:
             self._balance.report(epoch.metrics)
             self._rebalance()
+
+    def _host_processes(self) -> list[int]:
+        """The supervisors of hosts beside this process."""
+        epochs = self._epochs
+        hosts = epochs.hosts if epochs is not None else []
+        return [host.pid for host in hosts if host is not None and host.node == node()]
 
     def _rebalance(self) -> None:
         """On the driver's thread: changes the placement after the present epoch, if that pays."""

@@ -32,6 +32,12 @@ class Latencies:
         with self._lock:
             self._values.setdefault(query, []).append(pa.compute.subtract(pa.scalar(now), arrived.combine_chunks()))
 
+    def within(self, seconds: float) -> float:
+        """The share of all results whose age is at most `seconds`."""
+        with self._lock:
+            ages = pa.chunked_array([values for each in self._values.values() for values in each], pa.float64())
+        return float(pa.compute.mean(pa.compute.less_equal(ages, seconds)).as_py()) if len(ages) else 0.0
+
     def of(self, queries: Sequence[str]) -> tuple[float, float, int]:
         """Mean and 99th percentile (s) and number of the results of these queries; infinite if there are none."""
         with self._lock:

@@ -476,7 +476,8 @@ class Network:
     def _arrange(self) -> None:
         """Changes to the present policy and mode; queues that the new cut does not have are drained first."""
         with self._control.alone():
-            self._state.policy = arranged(self._mode, self._policy)
+            before, self._state.policy = self._state.policy, arranged(self._mode, self._policy)
+            self._state.policy.continues(before)
             self._state.policy.pursue(self._objectives)
             self._state.loop.scheduler.replace(self._state.policy, self._clock())
 

@@ -86,6 +86,13 @@ class Policy(ABC):
     def pursue(self, objectives: Objectives) -> None:  # noqa: B027 - most policies have no choice
         """Weigh metrics like this from now on (empty: as its parameters say), and keep what was learned."""
 
+    def continues(self, before: Policy) -> None:  # noqa: B027 - most policies do not learn
+        """It replaces another policy in a running network: it may take over what that one has learned."""
+
+    def decisions(self) -> Sequence[Mapping[str, Any]]:
+        """What it decided by itself lately, oldest first, with reasons; plain values for JSON (see `decisions.py`)."""
+        return ()
+
     def state(self) -> dict[str, Any]:
         """What it has learned, as plain values for JSON; empty if it does not learn."""
         return {}

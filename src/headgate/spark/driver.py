@@ -62,14 +62,21 @@ class Driver:
 
     Messages are taken in order: a lane has rows, a lane has ended, the user changed something, stop. When there is no
     message, rows that were left waiting get epochs of their own, and so do watermarks that replicas do not know yet.
-    Lanes and epochs are used by this thread only. `over` is called at the end of the loop.
+    Lanes and epochs are used by this thread only. `over` is called at the end of the loop. `pause` says how long (s)
+    epochs without new rows should wait.
     """
 
     def __init__(
-        self, epochs: Epochs, make_lanes: Callable[[Driver], Lanes], checkpoint: str, over: Callable[[], None]
+        self,
+        epochs: Epochs,
+        make_lanes: Callable[[Driver], Lanes],
+        checkpoint: str,
+        over: Callable[[], None],
+        pause: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._epochs = epochs
         self._report_over = over
+        self._pause = pause
         self._inbox: queue.Queue[Message] = queue.Queue()
         self._lanes = make_lanes(self)
         self._failures = EpochFailures(checkpoint)
@@ -226,7 +233,7 @@ class Driver:
                 return None
         if (self._epochs.follow_up or self._epochs.change_pending) and self._inbox.empty():
             return None
-        due = self._idle_since + (_BACKLOG_EVERY if self._epochs.waiting else _METRICS_AFTER)
+        due = self._idle_since + (max(_BACKLOG_EVERY, self._pause()) if self._epochs.waiting else _METRICS_AFTER)
         latest = due + _GIVE_WAY
         while True:
             try:

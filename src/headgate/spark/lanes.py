@@ -15,6 +15,7 @@ from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.epoch_failures import LaneError
 from headgate.spark.lane import Lane, LaneBatch
 from headgate.spark.lane_log import LaneLog
+from headgate.spark.pace import Pace
 from headgate.spark.packing import Packing
 from headgate.spark.required_columns import RequiredColumns, required_columns
 from headgate.spark.source_rows import SourceRows, StreamOpener
@@ -62,6 +63,8 @@ class Lanes:
     - `deliver` and `ended`: see `Lane`; `refuse` is called with a closed lane before it is stopped: no batch that it
       has delivered may stay undone
     - `every`: seconds between two polls of the sources
+    - `pace`: the pauses after epochs. Lanes with a stream that limits what a trigger reads are not paused: more rows
+      may be waiting than one trigger takes
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Lanes:
         ended: Callable[[Lane, Exception | None], None],
         refuse: Callable[[Lane], None],
         every: float = 0.0,
+        pace: Pace | None = None,
     ) -> None:
         self._sources = sources
         self._checkpoint = checkpoint
@@ -83,6 +87,7 @@ class Lanes:
         self._ended = ended
         self._refuse = refuse
         self._every = every
+        self._pace = pace
         self._planned: dict[str, _PlannedLane] = {}
         self._streams: dict[str, Stream] = {}
         self._rows: dict[tuple[str, ...], SourceRows] = {}
@@ -171,8 +176,16 @@ class Lanes:
             planned.lane.stop()
         folders = self._folders(planned)
         place = self._log.place(planned.name)
-        planned.lane = Lane(planned.name, planned.key, frame, careful, place, self._deliver, self._ended, folders)
+        pace = None if self._limited(planned) else self._pace
+        if pace is not None:
+            pace.forget(planned.name)
+        known = (self._deliver, self._ended, folders, pace)
+        planned.lane = Lane(planned.name, planned.key, frame, careful, place, *known)
         planned.lane.start(once=self._once, every=self._every)
+
+    def _limited(self, planned: _PlannedLane) -> bool:
+        options = (option for name in planned.streams for option in self._streams[name].options)
+        return any(option.lower().endswith("pertrigger") for option in options)
 
     def _lane_of(self, stream: str) -> str | None:
         return next((planned.name for planned in self._planned.values() if stream in planned.streams), None)

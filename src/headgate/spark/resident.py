@@ -260,8 +260,9 @@ class ResidentNetwork:
         """See `EpochAnswer.selected`."""
         return self._local.selected(self.network.selected, self.network.streams)
 
-    def feed(self, packing: str, batches: Iterator[pa.RecordBatch], since: float) -> Iterator[None]:
-        """Pushes rows that arrived at a time (s since 1970) into the network as they come, and yields after each batch.
+    def feed(self, packing: str, batches: Iterator[pa.RecordBatch], since: float) -> Iterator[int]:
+        """Pushes rows that arrived at a time (s since 1970) into the network as they come, and yields the number of
+        rows after each batch.
 
         All rows of an epoch are behind the same watermark.
         """
@@ -279,7 +280,7 @@ class ResidentNetwork:
                     if part.num_rows and name in self.network.streams:
                         self.network.push(name, part, since, advance=False)
                         seen.add(name)
-            yield
+            yield packed.num_rows
         self.arrived = tuple(sorted(arrived))
         for stream in sorted(seen):
             self.network.advance(stream, since)
