@@ -51,7 +51,7 @@ from headgate.spark.jobs import SparkJobs
 from headgate.spark.lane_log import open_lane_log
 from headgate.spark.lanes import Lanes
 from headgate.spark.messages import HostAddress
-from headgate.spark.pace import TRIGGER_CORES, LatencyTarget, Pace
+from headgate.spark.pace import TRIGGER_CORES, Pace
 from headgate.spark.plan import Plan
 from headgate.spark.processes import node
 from headgate.spark.processor_use import ProcessorUse, engine_processes
@@ -568,13 +568,6 @@ class Engine(QueryControl):
             )
 
         self._plan = self._driver.replan(plan)
-        self._set_pace(queries.values())
-
-    def _set_pace(self, queries: Iterable[Query]) -> None:
-        """The pace follows from the tightest latency spec."""
-        if self._pace is not None:
-            asked = [(q.spec.latency / 1e6, q.name) for q in queries if q.spec.latency is not None]
-            self._pace.target = LatencyTarget(*min(asked)) if asked else None
 
     def _published(self, epoch: int) -> None:
         """On the publisher's thread: an epoch's results can be read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from headgate.connectors.contract import Guarantee, ResultSink, quoted
@@ -24,6 +25,7 @@ class KafkaSource(SparkFormatSource):
 
     name = "kafka"
     about = "topics of a Kafka cluster: Kafka's own columns (`key`, `value`, `topic` …), or columns by `value_format`"
+    limit = MappingProxyType({"maxOffsetsPerTrigger": "50000"})
     options = OptionSet(
         (
             OptionDeclaration("subscribe", "topics, divided by commas"),
