@@ -12,7 +12,7 @@ import headgate as hg
 from tests.arriving import arrive_json
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SCRIPT = """
 CREATE CLASS critical WITH (priority = 6);
