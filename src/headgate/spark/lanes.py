@@ -41,6 +41,14 @@ class _PlannedLane:
         return f"{self.name}@{self.version}"
 
 
+@dataclass(frozen=True)
+class SavedLanes:
+    """What is planned at a moment: for each lane the columns it carries, its version and packing; and the streams."""
+
+    lanes: Mapping[str, tuple[dict[str, RequiredColumns], int, Packing | None]]
+    streams: Mapping[str, Stream]
+
+
 class Preparation(Protocol):
     """What is added to the packed rows of a lane, so that its frame has the answers of the hosts."""
 
@@ -54,7 +62,8 @@ class Preparation(Protocol):
 
 
 class Lanes:
-    """The lanes of an engine. The streams known at the start share one; each later one gets a lane of its own.
+    """The lanes of an engine. The streams that the first queries read share one; streams that later queries need get
+    another, one lane for all streams of one change.
 
     Used by one thread. Spark's own checkpoints of the lanes are in `log`; the checkpoint has a list of the streams that
     each lane reads: after a restart Spark needs the same sources in the same order.
@@ -99,6 +108,29 @@ class Lanes:
             self._plan_lane(planned, {name: wanted.get(name, RequiredColumns()) for name in planned.streams})
         return {planned.key: planned.packing for planned in self._planned.values() if planned.packing is not None}
 
+    def saved(self) -> SavedLanes:
+        """The lanes as planned now, for `restore`."""
+        lanes = {
+            name: (dict(planned.carried), planned.version, planned.packing) for name, planned in self._planned.items()
+        }
+        return SavedLanes(lanes, dict(self._streams))
+
+    def restore(self, saved: SavedLanes) -> None:
+        """Takes back what was planned since `saved`, because it failed: lanes that are new are stopped and forgotten.
+        The others go on as they were after the next `apply`."""
+        gone = [name for name in self._planned if name not in saved.lanes]
+        for name in gone:
+            lane = self._planned.pop(name).lane
+            if lane is not None:
+                self._stop(lane)
+        for name, (carried, version, packing) in saved.lanes.items():
+            planned = self._planned[name]
+            planned.carried, planned.version, planned.packing = carried, version, packing
+        self._streams = dict(saved.streams)
+        self._rows = {group: rows for group, rows in self._rows.items() if all(name in self._streams for name in group)}
+        if gone:
+            self._note()
+
     def start(self, preparation: Preparation, *, once: bool) -> None:
         """Starts all lanes; with `once`, each ends when it has read all rows that are available now."""
         self._once = once
@@ -141,7 +173,8 @@ class Lanes:
 
     @property
     def all_ended(self) -> bool:
-        return all(planned.ended for planned in self._planned.values())
+        """Whether there are lanes and all have ended: an engine without streams waits for the first."""
+        return bool(self._planned) and all(planned.ended for planned in self._planned.values())
 
     @property
     def any(self) -> bool:
@@ -159,16 +192,17 @@ class Lanes:
         for planned in self._planned.values():
             lane, planned.lane = planned.lane, None
             if lane is not None:
-                lane.close()
-                self._refuse(lane)
-                lane.stop()
+                self._stop(lane)
+
+    def _stop(self, lane: Lane) -> None:
+        lane.close()
+        self._refuse(lane)
+        lane.stop()
 
     def _restart(self, planned: _PlannedLane, frame: Any, careful: bool) -> None:
         assert self._once is not None
         if planned.lane is not None:
-            planned.lane.close()
-            self._refuse(planned.lane)
-            planned.lane.stop()
+            self._stop(planned.lane)
         folders = self._folders(planned)
         place = self._log.place(planned.name)
         planned.lane = Lane(planned.name, planned.key, frame, careful, place, self._deliver, self._ended, folders)
@@ -180,11 +214,11 @@ class Lanes:
     def _assign(self, new: list[str]) -> None:
         if not new:
             return
-        together = not self._planned and self._once is None
-        groups = [new] if together else [[stream] for stream in new]
-        for group in groups:
-            name = "main" if together else f"lane-{len(self._planned)}-{group[0]}"
-            self._planned[name] = _PlannedLane(name, group, {})
+        name = f"lane-{len(self._planned)}-{new[0]}" if self._planned else "main"
+        self._planned[name] = _PlannedLane(name, new, {})
+        self._note()
+
+    def _note(self) -> None:
         noted = {planned.name: planned.streams for planned in self._planned.values()}
         self._checkpoint.write("lanes.json", json.dumps(noted).encode())
 
