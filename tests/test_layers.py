@@ -25,6 +25,7 @@ LAYERS = (
     "runtime",
     "simulation",
     "spark",
+    "explanation",
     "connectors",
     "control",
     "engine",

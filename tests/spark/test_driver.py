@@ -72,6 +72,11 @@ class FakeLanes:
     def apply(self, preparation: object) -> None:
         self.calls.append("apply")
 
+    def saved(self) -> None: ...
+
+    def restore(self, saved: None) -> None:
+        self.calls.append("restore")
+
     def restart(self, name: str, preparation: object, *, careful: bool) -> None:
         self.calls.append(f"restart careful={careful}")
         self.main = lane(name, careful)

@@ -68,7 +68,7 @@ def test_results_are_complete_and_nothing_comes_twice(spark: Any, tmp_path: Path
         engine.stop()
         assert engine.failure is None
     noted = json.loads((tmp_path / "ck" / "lanes.json").read_text())
-    assert noted == {"main": ["b"], "class-standard": ["c", "d"], "class-report": ["a"]}
+    assert noted == {"main": ["b"], "lane-1-c": ["c", "d"], "lane-2-a": ["a"]}
     _arrive(tmp_path, 4)
     last = hg.Engine("cqc", str(tmp_path / "ck"), spark=spark)
     last.execute(SCRIPT.format(root=tmp_path))

@@ -15,9 +15,11 @@ def reason(error: OSError) -> str:
 def is_users_fault(error: BaseException) -> bool:
     """Whether the error is caused by the user's input rather than by a bug in Headgate."""
     from headgate.scheduling.errors import SchedulingError
+    from headgate.server.access import AccessError
+    from headgate.server.client import ServerError
     from headgate.sql.errors import SqlError
 
-    if isinstance(error, InputError | SqlError | SchedulingError):
+    if isinstance(error, InputError | SqlError | SchedulingError | AccessError | ServerError):
         return True
     # These modules import Spark, which is slow: they are imported only for errors that Headgate raised.
     if not type(error).__module__.startswith("headgate."):

@@ -84,6 +84,8 @@ class Query:
     once: bool = False
     pause: Pause = ""
     stopped: bool = False
+    attempt: int = 0
+    """Rises when the query is dropped and declared again, or tried again after a failure: it then starts afresh."""
 
     @property
     def visible(self) -> int:

@@ -122,22 +122,20 @@ class Driver:
                     return action()
 
     def replan(self, make: Callable[[Lanes], Plan]) -> Plan:
-        """Changes the plan; `make` plans the lanes. Lanes that must bring other columns are restarted first."""
+        """Changes the plan; `make` plans the lanes. Lanes that must bring other columns are restarted first.
+
+        If a lane cannot be opened or started, or state cannot be moved to its new replicas, everything stays as it was.
+        """
 
         def apply() -> Plan:
-            plan = make(self._lanes)
-            before = self._planned
-            self._planned = plan
+            before, lanes = self._planned, self._lanes.saved()
             try:
+                plan = self._planned = make(self._lanes)
                 self._lanes.apply(self)
-            except Exception:
-                self._planned = before
-                raise
-            try:
                 self._epochs.plan = plan
             except Exception:
-                # The state could not be moved to its new replicas: everything stays where it is.
                 self._planned = before
+                self._lanes.restore(lanes)
                 if before is not None:
                     self._lanes.apply(self)
                 raise

@@ -45,6 +45,14 @@ class _PlannedLane:
         return f"{self.name}@{self.version}"
 
 
+@dataclass(frozen=True)
+class SavedLanes:
+    """What is planned at a moment: for each lane the columns it carries, its version and packing; and the streams."""
+
+    lanes: Mapping[str, tuple[dict[str, RequiredColumns], int, Packing | None]]
+    streams: Mapping[str, Stream]
+
+
 class Preparation(Protocol):
     """What is added to the packed rows of a lane, so that its frame has the answers of the hosts."""
 
@@ -58,9 +66,9 @@ class Preparation(Protocol):
 
 
 class Lanes:
-    """The lanes of an engine. The streams known at the start share one for each class (see `groups_by_class`); each
-    later one gets a lane of its own. Lanes below the highest class take few rows at a time: a long epoch for them would
-    keep the highest class waiting.
+    """The lanes of an engine. The streams that the first queries read share one for each class (see `groups_by_class`);
+    so do streams that later queries need. Lanes below the highest class take few rows at a time: a long epoch for them
+    would keep the highest class waiting.
 
     Used by one thread. Spark's own checkpoints of the lanes are in `log`; the checkpoint has a list of the streams that
     each lane reads: after a restart Spark needs the same sources in the same order.
@@ -111,6 +119,29 @@ class Lanes:
             self._plan_lane(planned, {name: wanted.get(name, RequiredColumns()) for name in planned.streams})
         return {planned.key: planned.packing for planned in self._planned.values() if planned.packing is not None}
 
+    def saved(self) -> SavedLanes:
+        """The lanes as planned now, for `restore`."""
+        lanes = {
+            name: (dict(planned.carried), planned.version, planned.packing) for name, planned in self._planned.items()
+        }
+        return SavedLanes(lanes, dict(self._streams))
+
+    def restore(self, saved: SavedLanes) -> None:
+        """Takes back what was planned since `saved`, because it failed: lanes that are new are stopped and forgotten.
+        The others go on as they were after the next `apply`."""
+        gone = [name for name in self._planned if name not in saved.lanes]
+        for name in gone:
+            lane = self._planned.pop(name).lane
+            if lane is not None:
+                self._stop(lane)
+        for name, (carried, version, packing) in saved.lanes.items():
+            planned = self._planned[name]
+            planned.carried, planned.version, planned.packing = carried, version, packing
+        self._streams = dict(saved.streams)
+        self._rows = {group: rows for group, rows in self._rows.items() if all(name in self._streams for name in group)}
+        if gone:
+            self._note()
+
     def start(self, preparation: Preparation, *, once: bool) -> None:
         """Starts all lanes; with `once`, each ends when it has read all rows that are available now."""
         self._once = once
@@ -156,7 +187,8 @@ class Lanes:
 
     @property
     def all_ended(self) -> bool:
-        return all(planned.ended for planned in self._planned.values())
+        """Whether there are lanes and all have ended: an engine without streams waits for the first."""
+        return bool(self._planned) and all(planned.ended for planned in self._planned.values())
 
     @property
     def any(self) -> bool:
@@ -174,16 +206,17 @@ class Lanes:
         for planned in self._planned.values():
             lane, planned.lane = planned.lane, None
             if lane is not None:
-                lane.close()
-                self._refuse(lane)
-                lane.stop()
+                self._stop(lane)
+
+    def _stop(self, lane: Lane) -> None:
+        lane.close()
+        self._refuse(lane)
+        lane.stop()
 
     def _restart(self, planned: _PlannedLane, frame: Any, careful: bool) -> None:
         assert self._once is not None
         if planned.lane is not None:
-            planned.lane.close()
-            self._refuse(planned.lane)
-            planned.lane.stop()
+            self._stop(planned.lane)
         folders = self._folders(planned)
         place = self._log.place(planned.name)
         pace = None if self._limited(planned) else self._pace
@@ -202,15 +235,12 @@ class Lanes:
     def _assign(self, new: list[str], queries: list[Query]) -> None:
         if not new:
             return
-        if self._planned or self._once is not None:
-            groups = {f"lane-{len(self._planned) + place}-{stream}": [stream] for place, stream in enumerate(new)}
-        else:
-            known = groups_by_class(new, queries)
-            groups = {
-                f"class-{group.cls.name}" if place else "main": [*group.streams] for place, group in enumerate(known)
-            }
-        for name, streams in groups.items():
-            self._planned[name] = _PlannedLane(name, streams, {})
+        for group in groups_by_class(new, queries):
+            name = f"lane-{len(self._planned)}-{group.streams[0]}" if self._planned else "main"
+            self._planned[name] = _PlannedLane(name, [*group.streams], {})
+        self._note()
+
+    def _note(self) -> None:
         noted = {planned.name: planned.streams for planned in self._planned.values()}
         self._checkpoint.write("lanes.json", json.dumps(noted).encode())
 

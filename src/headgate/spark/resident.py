@@ -19,7 +19,7 @@ from headgate.graph.operators import Operator
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.operators.settings import Settings
-from headgate.runtime.dataflow import key_of
+from headgate.runtime.dataflow import key_of, plan_key
 from headgate.runtime.flight import FlightRecord, recorded
 from headgate.runtime.limits import Failure, text_of
 from headgate.runtime.network import Network
@@ -100,7 +100,7 @@ class ResidentNetwork:
         refused: list[Failure] = []
         for query in plan.queries:
             failure = known.get(query.name)
-            if failure is not None and failure.plan == key_of(query.plan):
+            if failure is not None and failure.plan == plan_key(query):
                 self._reported[query.name] = failure
                 refused.append(failure)
                 continue
@@ -148,7 +148,7 @@ class ResidentNetwork:
             if node.time_limit is not None or self._verdicts:
                 error = self._error(node)
                 if error is not None:
-                    return Failure(query.name, node.kind, node.detail, error, time.time(), key_of(query.plan))
+                    return Failure(query.name, node.kind, node.detail, error, time.time(), plan_key(query))
         return None
 
     def _error(self, node: Operator) -> str | None:
