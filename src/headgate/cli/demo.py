@@ -6,12 +6,9 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from headgate.tour.outcome import TourOutcome
 
 _REPORT = "headgate-tour.html"
 
@@ -47,30 +44,12 @@ def demo(
     finally:
         screen.close()
     path.write_text(html(outcome), encoding="utf-8")
-    _compare(outcome, path)
-    if opened:
-        _open(path.resolve().as_uri())
-
-
-def _compare(outcome: TourOutcome, path: Path) -> None:
-    from textwrap import wrap
-
-    from headgate.tour.outcome import text_table
-
-    typer.echo("\nAge of answers, from the creation of a row until its answer can be read:\n")
-    rows = outcome.table()
-    # Within 80 columns: the names of the columns take two lines.
-    short = [["", "plain", "", "", "Headgate", "", "", "times"], ["class", "mean", "p99", "answers", "mean", "p99"]]
-    short[1] += ["answers", "faster"]
-    lines = text_table([*short, *rows[1:]])
-    for line in (lines[0], lines[2], lines[1], *lines[3:]):
-        typer.echo(line.rstrip())
-    typer.echo("")
-    for note in outcome.notes():
-        for number, line in enumerate(wrap(note, 77)):
-            typer.echo(("- " if number == 0 else "  ") + line)
+    for line in outcome.summary():
+        typer.echo(line)
     typer.echo(f"- The report with the plots: {path}")
     typer.echo("\nNext: write a script and run it with headgate run SCRIPT; see README.md and examples/.")
+    if opened:
+        _open(path.resolve().as_uri())
 
 
 def _writable(report: Path | None) -> Path:

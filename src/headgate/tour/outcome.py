@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from textwrap import wrap
 
 from headgate.cli.live_view import duration, size
 from headgate.tour.answers import Age
@@ -81,6 +82,17 @@ class TourOutcome:
                     " in its mean."
                 )
         return notes
+
+    def summary(self) -> list[str]:
+        """The table and the notes as lines of at most 80 characters."""
+        # The names of the columns take two lines.
+        above = ["", "plain", "", "", "Headgate", "", "", "times"]
+        names = ["class", "mean", "p99", "answers", "mean", "p99", "answers", "faster"]
+        lines = text_table([above, names, *self.table()[1:]])
+        lines[1], lines[2] = lines[2], lines[1]
+        title = ["", "Age of answers, from the creation of a row until its answer can be read:", ""]
+        notes = [wrap(note, 79, initial_indent="- ", subsequent_indent="  ") for note in self.notes()]
+        return [*title, *(line.rstrip() for line in lines), "", *(line for note in notes for line in note)]
 
 
 def _cells(age: Age) -> list[str]:

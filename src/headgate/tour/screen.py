@@ -70,7 +70,7 @@ def draw(view: TourView, width: int = 80, height: int = 24, plain_text: bool = F
     waiting = view.headgate.waiting
     if waiting:
         now = f"{waiting[-1]:,.0f} rows, {size(view.headgate.queued_bytes)}"
-        lines.append(f"{'waiting':10} {'':{spark}} {'':8} {sparkline(waiting, spark, plain_text)} {now}")
+        lines.append(f"{'waiting':10} {now:{spark + 9}} {sparkline(waiting, spark, plain_text)}")
     lines.append("")
     foot = [f"page: {view.page}"] if view.page else []
     room = max(height - len(lines) - len(foot), 1)
