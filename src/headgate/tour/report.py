@@ -17,8 +17,8 @@ body { color: var(--text); background: var(--back); font: 16px/1.5 system-ui, sa
 h1 { font-size: 1.6rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .25rem; }
 p.soft, td.soft { color: var(--soft); } .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; }
-th, td { padding: .3rem .6rem; text-align: right; white-space: nowrap; }
-th { border-bottom: 2px solid var(--grid); font-weight: 600; } td { border-bottom: 1px solid var(--grid); }
+th, td { padding: .3rem .5rem; text-align: right; white-space: nowrap; }
+th { border-bottom: 2px solid var(--grid); font-weight: 600; vertical-align: bottom; white-space: normal; } td { border-bottom: 1px solid var(--grid); }
 th:first-child, td:first-child { text-align: left; } td:last-child { font-weight: 700; }
 table.about td { text-align: left; font-weight: 400; white-space: normal; }
 .chart { width: 100%; height: auto; } .grid { stroke: var(--grid); } .axis { stroke: var(--soft); }
@@ -69,11 +69,11 @@ def html(outcome: TourOutcome) -> str:
 def _plots(outcome: TourOutcome) -> list[str]:
     timeline = outcome.timeline
     bands = [Mark(start, "burst", end) for start, end in timeline.bursts]
-    failure = Mark(timeline.poison, "a query fails")
+    failure = Mark(timeline.poison, "a query fails", left=True)
     change = Mark(timeline.change, f"policy {outcome.policies[1]}")
     ages = [
-        Curve(f"{cls}, {short}", cls, *side.curves[cls], dashed=side is outcome.plain)
-        for side, short in ((outcome.plain, "plain"), (outcome.headgate, "Headgate"))
+        Curve(f"{cls}{suffix}", cls, *side.curves[cls], dashed=side is outcome.plain)
+        for side, suffix in ((outcome.plain, ", plain"), (outcome.headgate, ""))
         for cls in side.curves
     ]
     ours = outcome.headgate

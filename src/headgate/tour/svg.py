@@ -24,11 +24,12 @@ class Curve:
 
 @dataclass(frozen=True)
 class Mark:
-    """A vertical line at x with a label, or a band if `end` is given."""
+    """A vertical line at x with a label at its right or `left` side, or a band if `end` is given."""
 
     x: float
     label: str
     end: float | None = None
+    left: bool = False
 
 
 def chart(
@@ -118,9 +119,10 @@ def _mark(mark: Mark, seconds: float) -> str:
             f'<rect class="band" x="{x:.1f}" y="{_TOP}" width="{width:.1f}" height="{bottom - _TOP}"/>'
             f'<text class="tick middle" x="{x + width / 2:.1f}" y="{_TOP - 4}">{escape(mark.label)}</text>'
         )
+    side, place = ("tick end", x - 4) if mark.left else ("tick", x + 4)
     return (
         f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{bottom}"/>'
-        f'<text class="tick" x="{x + 4:.1f}" y="{_TOP + 10}">{escape(mark.label)}</text>'
+        f'<text class="{side}" x="{place:.1f}" y="{_TOP + 10}">{escape(mark.label)}</text>'
     )
 
 
