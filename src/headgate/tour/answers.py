@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,15 +12,30 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Numbers = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Age:
-    """The ages (s) of some answers: how many, their mean and their 99th percentile; None without answers."""
+    """The ages (s) of some answers: how many, their mean and their 99th percentile; None without answers.
+
+    `overdue` answers were not given when the side was stopped, but count in the mean and the percentile, with the age that
+    they had reached: so these are lower bounds.
+    """
 
     count: int
     mean: float | None
     p99: float | None
+    overdue: int = 0
+
+    @classmethod
+    def of(cls, ages: Numbers, overdue: Numbers | None = None) -> Age:
+        """The ages of answers, and those of answers that are overdue."""
+        late = np.empty(0) if overdue is None else overdue
+        every = np.concatenate([ages, late])
+        if not len(every):
+            return cls(0, None, None)
+        return cls(len(ages), float(every.mean()), float(np.quantile(every, 0.99)), len(late))
 
 
 class Answers:
@@ -50,18 +65,32 @@ class Answers:
 
     def ages(self, queries: Collection[str], after: float = 0.0) -> Age:
         """The ages of the answers of these queries that were delivered after a time."""
-        parts = [now - created for now, created in self._of(queries) if now >= after]
-        if not parts:
-            return Age(0, None, None)
-        ages = np.concatenate(parts)
-        return Age(len(ages), float(ages.mean()), float(np.quantile(ages, 0.99)))
+        return Age.of(_joined([now - created for now, created in self._of(queries) if now >= after]))
 
     def during(self, queries: Collection[str], start: float, end: float) -> Age:
         """The ages of the answers to rows that were created from `start` to `end` seconds after the beginning."""
         low, high = self.began + start, self.began + end
-        parts = [now - created[(created >= low) & (created < high)] for now, created in self._of(queries)]
-        ages = np.concatenate(parts) if parts else np.empty(0)
-        return Age(len(ages), float(ages.mean()), float(np.quantile(ages, 0.99))) if len(ages) else Age(0, None, None)
+        return Age.of(
+            _joined([now - created[(created >= low) & (created < high)] for now, created in self._of(queries)])
+        )
+
+    def given(self, query: str, seconds: float, width: float = 0.5) -> Counts:
+        """How many answers a query gave to rows of each `width` seconds."""
+        steps = int(np.ceil(seconds / width))
+        times = _joined([created for _, created in self._of([query])]) - self.began
+        return np.histogram(times, np.arange(steps + 1) * width)[0].astype(np.int64)
+
+    def with_overdue(
+        self, queries: Collection[str], due: Mapping[str, Counts], seconds: float, width: float = 0.5
+    ) -> Age:
+        """The ages of all answers of these queries. Where fewer were given than are `due`, the others are overdue."""
+        overdue: list[Numbers] = []
+        for query in queries:
+            if query in due:
+                missing = np.maximum(due[query] - self.given(query, seconds, width), 0)
+                reached = self.ends - self.began - (np.arange(len(missing)) + 0.5) * width
+                overdue.append(np.repeat(reached, missing))
+        return Age.of(_joined([now - created for now, created in self._of(queries)]), _joined(overdue))
 
     def curve(self, queries: Collection[str], seconds: float, width: float = 0.5) -> tuple[list[float], list[float]]:
         """The mean age by the time at which rows were created, in steps of `width`; only steps that have answers."""
@@ -79,3 +108,15 @@ class Answers:
     def _of(self, queries: Collection[str]) -> list[tuple[float, Numbers]]:
         with self._lock:
             return [batch for query in queries for batch in self._batches.get(query, [])]
+
+
+def due(sides: Sequence[Answers], queries: Collection[str], seconds: float) -> dict[str, Counts]:
+    """The answers that each query owes for its rows: as many as the side with more of them gave.
+
+    Both sides get the same rows and run the same SELECTs, so that a row has the same answers on both.
+    """
+    return {query: np.maximum.reduce([side.given(query, seconds) for side in sides]) for query in queries}
+
+
+def _joined(parts: Sequence[Numbers]) -> Numbers:
+    return np.concatenate(parts) if parts else np.empty(0)

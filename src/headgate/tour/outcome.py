@@ -52,7 +52,8 @@ class TourOutcome:
         rows = [["class", "plain mean", "p99", "answers", "Headgate mean", "p99", "answers", "times faster"]]
         for cls, plain in self.plain.ages.items():
             ours, faster = self.headgate.ages[cls], self.times_faster(cls)
-            rows.append([cls, *_cells(plain), *_cells(ours), f"{faster:.1f}" if faster is not None else "-"])
+            more = "> " if _late(plain) and not _late(ours) else ""
+            rows.append([cls, *_cells(plain), *_cells(ours), f"{more}{faster:.1f}" if faster is not None else "-"])
         return rows
 
     def notes(self) -> list[str]:
@@ -73,14 +74,14 @@ class TourOutcome:
         for name, error in self.headgate.failures.items():
             others = self.queries - len(self.headgate.failures)
             notes.append(f"Kept apart: query {name} failed ({error}); the other {others} went on.")
-        for cls, ours in self.headgate.ages.items():
-            plain = self.plain.ages[cls]
-            if plain.count < 0.98 * ours.count:
-                owed = 1 - plain.count / ours.count
-                notes.append(
-                    f"Plain still owed {owed:.0%} of the answers of class {cls} when it was stopped; their age is not"
-                    " in its mean."
-                )
+        for side in (self.plain, self.headgate):
+            for cls, age in side.ages.items():
+                if _late(age):
+                    owed = age.overdue / (age.count + age.overdue)
+                    notes.append(
+                        f"{side.title} still owed {owed:.0%} of the answers of class {cls} when it was stopped. They count"
+                        " with the age that they had reached: the true figures are higher (>)."
+                    )
         return notes
 
     def summary(self) -> list[str]:
@@ -98,7 +99,13 @@ class TourOutcome:
 def _cells(age: Age) -> list[str]:
     if age.mean is None or age.p99 is None:
         return ["-", "-", "0"]
-    return [duration(age.mean), duration(age.p99), f"{age.count:,}"]
+    more = "> " if _late(age) else ""
+    return [more + duration(age.mean), more + duration(age.p99), f"{age.count:,}"]
+
+
+def _late(age: Age) -> bool:
+    """Whether so many answers are overdue that the mean is only a lower bound."""
+    return age.overdue > 0.01 * (age.count + age.overdue)
 
 
 def text_table(rows: Sequence[Sequence[str]]) -> list[str]:

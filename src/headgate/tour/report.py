@@ -18,7 +18,8 @@ h1 { font-size: 1.6rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin: 2re
 p.soft, td.soft { color: var(--soft); } .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; }
 th, td { padding: .3rem .5rem; text-align: right; white-space: nowrap; }
-th { border-bottom: 2px solid var(--grid); font-weight: 600; vertical-align: bottom; white-space: normal; } td { border-bottom: 1px solid var(--grid); }
+th { border-bottom: 2px solid var(--grid); font-weight: 600; vertical-align: bottom; white-space: normal; }
+td { border-bottom: 1px solid var(--grid); }
 th:first-child, td:first-child { text-align: left; } td:last-child { font-weight: 700; }
 table.about td { text-align: left; font-weight: 400; white-space: normal; }
 .chart { width: 100%; height: auto; } .grid { stroke: var(--grid); } .axis { stroke: var(--soft); }
@@ -35,8 +36,9 @@ table.about td { text-align: left; font-weight: 400; white-space: normal; }
 def html(outcome: TourOutcome) -> str:
     """The whole report. Nothing in it is fetched from elsewhere."""
     critical = outcome.times_faster("critical")
+    more = "more than " if ">" in outcome.table()[1][-1] else ""
     head = (
-        f"Class critical: {critical:.0f} times faster"
+        f"Class critical: {more}{critical:.0f} times faster"
         if critical is not None
         else "Class critical: no answers to compare"
     )

@@ -8,11 +8,13 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from headgate.cli.live_view import duration
 from headgate.feeder import FeederProcess
 from headgate.spark.session import local_session
+from headgate.tour.answers import due
 from headgate.tour.functions import seconds_per_row
 from headgate.tour.outcome import SideOutcome, TourOutcome
 from headgate.tour.plan import (
@@ -24,6 +26,7 @@ from headgate.tour.plan import (
     SECOND_POLICY,
     SEED,
     STREAMS,
+    UPDATING,
     Timeline,
     make_feeder,
     make_warming_feeder,
@@ -61,7 +64,7 @@ class Tour:
         self._say("Spark starts")
         spark = local_session("headgate-demo")
         try:
-            plain, _ = self._side(self._view.plain, lambda folder: PlainSide(spark, self._queries, folder))
+            plain, before = self._side(self._view.plain, lambda folder: PlainSide(spark, self._queries, folder))
             made: list[HeadgateSide] = []
 
             def headgate(folder: str) -> Side:
@@ -73,6 +76,16 @@ class Tour:
             about = self._about(spark)
         finally:
             spark.stop()
+        both = (before.answers, side.answers)
+        # What updates earlier answers owes none in particular, and a query that has failed owes none any more.
+        owing = [
+            query.name for query in self._queries if query.name not in {*UPDATING, *plain.failures, *ours.failures}
+        ]
+        owed = due(both, owing, self._timeline.seconds)
+        plain, ours = (
+            replace(outcome, ages={c: a.with_overdue(n, owed, self._timeline.seconds) for c, n in self._names.items()})
+            for outcome, a in zip((plain, ours), both, strict=True)
+        )
         one, two = (side.answers.during(self._names["critical"], *burst) for burst in self._timeline.bursts)
         return TourOutcome(
             self._timeline,
@@ -163,7 +176,7 @@ class Tour:
             side.title,
             progress.rows,
             progress.worst_lag,
-            {cls: side.answers.ages(self._names[cls]) for cls in CLASSES},
+            {},
             {cls: side.answers.curve(self._names[cls], self._timeline.seconds) for cls in CLASSES},
             failures,
             moments,
