@@ -86,12 +86,15 @@ class Feed:
     maker: RowMaker
     arrivals: Arrivals
 
-    def declaration(self, using: str, options: Mapping[str, str], delay: str = "1 SECOND") -> str:
+    def declaration(
+        self, using: str, options: Mapping[str, str], delay: str = "1 SECOND", more: Mapping[str, str] | None = None
+    ) -> str:
         """The CREATE STREAM statement of this stream.
 
-        `delay` is that of the watermark: how far rows may be out of order.
+        `delay` is that of the watermark: how far rows may be out of order. `more`: other columns, with their types.
         """
         columns = [f"{column.name} {sql_name(column.type)}" for column in self.maker.schema]
+        columns += [f"{name} {type_}" for name, type_ in (more or {}).items()]
         if self.maker.event_time is not None:
             columns.append(f"WATERMARK FOR {self.maker.event_time} AS {self.maker.event_time} - INTERVAL {delay}")
         given = ", ".join(

@@ -19,8 +19,8 @@ Counts = npt.NDArray[np.int64]
 class Age:
     """The ages (s) of some answers: how many, their mean and their 99th percentile; None without answers.
 
-    `overdue` answers were not given when the side was stopped, but count in the mean and the percentile, with the age that
-    they had reached: so these are lower bounds.
+    `overdue` answers were not given when the side was stopped, but count in the mean and the percentile, with the age
+    that they had reached: so these are lower bounds.
     """
 
     count: int
@@ -39,13 +39,13 @@ class Age:
 
 
 class Answers:
-    """Collects answers: when they could be read, and when the newest row behind each was created. Thread-safe."""
+    """Collects answers: when they could be read, and when the newest row behind each was sent. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._batches: dict[str, list[tuple[float, Numbers]]] = {}
         self.began = float("inf")
-        """Answers to rows that were created before this time (seconds since 1970) are not counted."""
+        """Answers to rows that were sent before this time (seconds since 1970) are not counted."""
         self.ends = float("inf")
         """Answers after this time are not counted."""
         self.seen: set[str] = set()
@@ -56,28 +56,26 @@ class Answers:
         now = time.time()
         if not rows.num_rows:
             return
-        created = rows.column("ts").cast(pa.int64()).to_numpy() / 1e6
+        sent = rows.column("sent").to_numpy()
         with self._lock:
             self.seen.add(query)
-            created = created[created >= self.began]
-            if len(created) and now <= self.ends:
-                self._batches.setdefault(query, []).append((now, created))
+            sent = sent[sent >= self.began]
+            if len(sent) and now <= self.ends:
+                self._batches.setdefault(query, []).append((now, sent))
 
     def ages(self, queries: Collection[str], after: float = 0.0) -> Age:
         """The ages of the answers of these queries that were delivered after a time."""
-        return Age.of(_joined([now - created for now, created in self._of(queries) if now >= after]))
+        return Age.of(_joined([now - sent for now, sent in self._of(queries) if now >= after]))
 
     def during(self, queries: Collection[str], start: float, end: float) -> Age:
-        """The ages of the answers to rows that were created from `start` to `end` seconds after the beginning."""
+        """The ages of the answers to rows that were sent from `start` to `end` seconds after the beginning."""
         low, high = self.began + start, self.began + end
-        return Age.of(
-            _joined([now - created[(created >= low) & (created < high)] for now, created in self._of(queries)])
-        )
+        return Age.of(_joined([now - sent[(sent >= low) & (sent < high)] for now, sent in self._of(queries)]))
 
     def given(self, query: str, seconds: float, width: float = 0.5) -> Counts:
         """How many answers a query gave to rows of each `width` seconds."""
         steps = int(np.ceil(seconds / width))
-        times = _joined([created for _, created in self._of([query])]) - self.began
+        times = _joined([sent for _, sent in self._of([query])]) - self.began
         return np.histogram(times, np.arange(steps + 1) * width)[0].astype(np.int64)
 
     def with_overdue(
@@ -90,18 +88,18 @@ class Answers:
                 missing = np.maximum(due[query] - self.given(query, seconds, width), 0)
                 reached = self.ends - self.began - (np.arange(len(missing)) + 0.5) * width
                 overdue.append(np.repeat(reached, missing))
-        return Age.of(_joined([now - created for now, created in self._of(queries)]), _joined(overdue))
+        return Age.of(_joined([now - sent for now, sent in self._of(queries)]), _joined(overdue))
 
     def curve(self, queries: Collection[str], seconds: float, width: float = 0.5) -> tuple[list[float], list[float]]:
-        """The mean age by the time at which rows were created, in steps of `width`; only steps that have answers."""
+        """The mean age by the time at which rows were sent, in steps of `width`; only steps that have answers."""
         batches = self._of(queries)
         steps = int(np.ceil(seconds / width))
         counts, sums = np.zeros(steps), np.zeros(steps)
-        for now, created in batches:
-            place = np.floor((created - self.began) / width).astype(np.int64)
+        for now, sent in batches:
+            place = np.floor((sent - self.began) / width).astype(np.int64)
             inside = place < steps
             counts += np.bincount(place[inside], minlength=steps)
-            sums += np.bincount(place[inside], weights=(now - created)[inside], minlength=steps)
+            sums += np.bincount(place[inside], weights=(now - sent)[inside], minlength=steps)
         there = counts > 0
         return (((np.arange(steps) + 0.5) * width)[there].tolist(), (sums[there] / counts[there]).tolist())
 

@@ -79,8 +79,8 @@ class TourOutcome:
                 if _late(age):
                     owed = age.overdue / (age.count + age.overdue)
                     notes.append(
-                        f"{side.title} still owed {owed:.0%} of the answers of class {cls} when it was stopped. They count"
-                        " with the age that they had reached: the true figures are higher (>)."
+                        f"{side.title} still owed {owed:.0%} of the answers of class {cls} when it was stopped. They"
+                        " count with the age that they had reached: the true figures are higher (>)."
                     )
         return notes
 
@@ -91,7 +91,7 @@ class TourOutcome:
         names = ["class", "mean", "p99", "answers", "mean", "p99", "answers", "faster"]
         lines = text_table([above, names, *self.table()[1:]])
         lines[1], lines[2] = lines[2], lines[1]
-        title = ["", "Age of answers, from the creation of a row until its answer can be read:", ""]
+        title = ["", "Age of answers: from when a row can be read until its answer can be read", ""]
         notes = [wrap(note, 79, initial_indent="- ", subsequent_indent="  ") for note in self.notes()]
         return [*title, *(line.rstrip() for line in lines), "", *(line for note in notes for line in note)]
 

@@ -17,11 +17,13 @@ from headgate.tour.functions import POISON
 
 SEED = 7
 REPORTS = 7
-CALM, BURST = 0.3, 2.0
+CALM, BURST = 0.2, 1.6
 """Work of the reports in cores: usually, and during a burst."""
 WEATHER = 200.0
-EVERY = 0.1
-"""Seconds between two files of a stream."""
+EVERY = 1.0
+"""Seconds between two files of a stream: plain Structured Streaming is very slow with many small files."""
+SENT = "sent"
+"""The column with the time at which a row was sent."""
 STREAMS = ("sensors", "weather")
 CLASSES = ("critical", "dashboard", "report")
 UPDATING = ("readings",)
@@ -113,8 +115,8 @@ def declarations(folder: str) -> list[tuple[str, str, str]]:
     return [
         (
             feed.stream,
-            ", ".join(f"{column.name} {sql_name(column.type)}" for column in feed.maker.schema),
-            feed.declaration("parquet", {"path": f"{folder}/{feed.stream}"}, "200 MILLISECONDS"),
+            ", ".join([*(f"{column.name} {sql_name(column.type)}" for column in feed.maker.schema), f"{SENT} DOUBLE"]),
+            feed.declaration("parquet", {"path": f"{folder}/{feed.stream}"}, "200 MILLISECONDS", {SENT: "DOUBLE"}),
         )
         for feed in feeds
     ]
@@ -126,7 +128,7 @@ def make_feeder(folder: str, timeline: Timeline) -> Feeder:
         Feed("sensors", PoisonedSensors(SEED, timeline.poison), timeline.arrivals()),
         Feed("weather", WeatherStations(), Poisson(WEATHER)),
     ]
-    return Feeder(FolderTarget(folder), feeds, seed=SEED, every=EVERY, seconds=timeline.seconds)
+    return Feeder(FolderTarget(folder), feeds, seed=SEED, every=EVERY, seconds=timeline.seconds, stamp=SENT)
 
 
 def make_warming_feeder(folder: str, timeline: Timeline) -> Feeder:
@@ -135,4 +137,4 @@ def make_warming_feeder(folder: str, timeline: Timeline) -> Feeder:
         Feed("sensors", Sensors(SEED + 1), Poisson(timeline.rate)),
         Feed("weather", WeatherStations(), Poisson(WEATHER)),
     ]
-    return Feeder(FolderTarget(folder), feeds, seed=SEED + 1, every=EVERY)
+    return Feeder(FolderTarget(folder), feeds, seed=SEED + 1, every=EVERY, stamp=SENT)

@@ -50,8 +50,8 @@ def html(outcome: TourOutcome) -> str:
             f"<title>Headgate tour</title><style>{_STYLE}</style></head><body>",
             f"<h1>{escape(head)}</h1>",
             f'<p class="soft">{outcome.queries} queries on one machine, first as {outcome.queries} plain Structured'
-            " Streaming queries, then in one Spark job with Headgate. The age of an answer is the time from the"
-            " creation of the newest row behind it until the answer can be read.</p>",
+            " Streaming queries, then in one Spark job with Headgate. The age of an answer is the time from"
+            " when the newest row behind it can be read until the answer can be read.</p>",
             '<div class="scroll"><table><tr>' + "".join(f"<th>{escape(cell)}</th>" for cell in table[0]) + "</tr>",
             *("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table[1:]),
             "</table></div>",
@@ -82,7 +82,7 @@ def _plots(outcome: TourOutcome) -> list[str]:
     mebibytes = [count / (1 << 20) for count in ours.queued]
     rates = [timeline.rate, timeline.peak]
     return [
-        "<h2>Age of answers, by the time at which the row was created</h2>",
+        "<h2>Age of answers, by the time at which the row was sent</h2>",
         '<p class="soft">Dashed: plain Structured Streaming. Solid: Headgate. A dashed line that ends early had not'
         " answered later rows when it was stopped.</p>",
         chart("Age of answers", "seconds (log)", ages, timeline.seconds, [*bands, failure, change], log=True),

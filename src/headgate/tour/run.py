@@ -39,7 +39,7 @@ _GRACE = 2.0
 """Seconds that a side has, after its last row, to answer."""
 _TICK = 0.25
 _RECENT = 2.0
-_WARM = 35.0
+_WARM = 20.0
 """Most seconds that a side has for its start."""
 
 
@@ -233,7 +233,7 @@ class Tour:
             " functions as Arrow functions; in the session that Headgate makes, whose settings are faster than Spark's"
             " defaults",
             "Headgate": f"one engine, policy {FIRST_POLICY}, from second {timeline.change:.0f} on {SECOND_POLICY}",
-            "measured": f"answers to rows that were created in these {timeline.seconds:.0f} s and delivered at most"
+            "measured": f"answers to rows that were sent in these {timeline.seconds:.0f} s and delivered at most"
             f" {_GRACE:.0f} s after them, when every query had run before",
             "expensive function": f"{duration(self._cost)} for each reading in each of {REPORTS} reports, measured at"
             " the start",
