@@ -14,7 +14,7 @@ _REPORT = "headgate-tour.html"
 
 
 def demo(
-    seconds: Annotated[int, typer.Option("--seconds", min=10, help="Duration of both sides together.")] = 60,
+    seconds: Annotated[int, typer.Option("--seconds", min=10, help="Duration of both sides together.")] = 50,
     report: Annotated[
         Path | None, typer.Option("--report", help=f"The report with the plots; default: {_REPORT}.", metavar="FILE")
     ] = None,

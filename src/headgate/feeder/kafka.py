@@ -97,7 +97,7 @@ class KafkaTarget:
         from confluent_kafka import KafkaException
 
         try:
-            self._producer.list_topics(timeout=10)
+            self._producer.list_topics(timeout=5)
         except KafkaException as error:
             raise FeedError(f"kafka {self._servers}: no broker answers; start one or give its address") from error
 

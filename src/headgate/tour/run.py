@@ -39,7 +39,7 @@ _GRACE = 2.0
 """Seconds that a side has, after its last row, to answer."""
 _TICK = 0.25
 _RECENT = 2.0
-_WARM = 20.0
+_WARM = 30.0
 """Most seconds that a side has for its start."""
 
 

@@ -81,7 +81,7 @@ class PlainSide:
         self._plain.start()
 
     def warm(self) -> bool:
-        return all(self._plain.triggers.get(query.name, 0) >= 2 for query in self._queries)
+        return all(self._plain.triggers.get(query.name, 0) >= 1 for query in self._queries)
 
     def queues(self) -> QueueState | None:
         return None
