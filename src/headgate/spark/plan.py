@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import pyarrow as pa
 
 from headgate.graph.as_json import GraphFormatError, read, written
 from headgate.graph.queries import Query
+from headgate.graph.secrets import masked
 from headgate.runtime.limits import Limits
 from headgate.spark import format_1
 from headgate.spark.checkpoint import FORMAT, Checkpoint, CheckpointError, Commit
@@ -58,7 +59,7 @@ class Plan:
         with checkpoint.saving:
             tables = {name: save_table(checkpoint, table) for name, table in self.tables.items()}
             values = {
-                "queries": self.queries,
+                "queries": tuple(map(_shown, self.queries)),
                 "policy": self.policy,
                 "mode": self.mode,
                 "threads": self.threads,
@@ -67,7 +68,7 @@ class Plan:
                 "limits": asdict(self.limits),
                 "delivery": None if self.delivery is None else asdict(self.delivery),
                 "placement": None if self.placement is None else self.placement.given,
-                "parts": self.parts,
+                "parts": tuple(map(_shown, self.parts)),
                 "modules": save_bytes(checkpoint, self.modules) if self.modules else "",
             }
             files = {*tables.values(), str(values["modules"])}
@@ -109,3 +110,8 @@ class Plan:
             return format_1.described(json.loads(checkpoint.read_bytes(commit.snapshots[0])))
         queries: Mapping[str, Mapping[str, str]] = checkpoint.saved_plan(commit.plan)["queries"]
         return queries
+
+
+def _shown(query: Query) -> Query:
+    """A query without the secrets in the options of its sinks: a host opens no sink that needs them."""
+    return replace(query, sinks=tuple(replace(sink, options=masked(sink.options)) for sink in query.sinks))

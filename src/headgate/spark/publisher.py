@@ -131,8 +131,12 @@ class Publisher:
     def _all(self, item: _Committed) -> None:
         commit = item.commit
         names = dict.fromkeys((*(file.query for file in commit.written), *(name for name, _ in commit.outbox)))
+        in_spark: dict[object, list[tuple[ExecutorWriter, OutboxRows]]] = {}
         for name in names:
-            self._publish(item, name)
+            for writer, rows in self._publish(item, name):
+                in_spark.setdefault(writer if writer.together is None else writer.together, []).append((writer, rows))
+        for pairs in in_spark.values():
+            pairs[0][0].publish_together(pairs)
         self._checkpoint.publish(commit.epoch)
         self._published = commit.epoch
         self._done(commit.epoch)
@@ -141,7 +145,8 @@ class Publisher:
             self._until_clean = _CLEAN_EVERY
             self._clean()
 
-    def _publish(self, item: _Committed, name: str) -> None:
+    def _publish(self, item: _Committed, name: str) -> list[tuple[ExecutorWriter, OutboxRows]]:
+        """Publishes the results of one query; returns those that Spark writes."""
         commit = item.commit
         for file in commit.written:
             if file.query == name:
@@ -150,23 +155,22 @@ class Publisher:
         if name == DEAD:
             if unwritten:
                 self._dead.publish(Results(DEAD, commit.epoch, self._read(unwritten)))
-            return
+            return []
         if name not in self._writers:
-            return
+            return []
         query, writers = self._writers[name]
         results = _places(commit.results, name)
         for writer in writers:
             if isinstance(writer, HostWriter) and unwritten:
                 writer.publish(self._results(query, commit.epoch, self._read(unwritten)))
-        for writer in writers:
-            if isinstance(writer, ExecutorWriter) and results:
-                writer.publish(OutboxRows(query, commit.epoch, self._checkpoint.absolute_uri, results))
         in_driver = [writer for writer in writers if isinstance(writer, DriverWriter)]
         few = _places(commit.newest, name) or results
         if in_driver and few:
             found = self._results(query, commit.epoch, self._read(few, item.inline.get(name, ())))
             for writer in in_driver:
                 writer.publish(found)
+        rows = OutboxRows(query, commit.epoch, self._checkpoint.absolute_uri, results)
+        return [(writer, rows) for writer in writers if isinstance(writer, ExecutorWriter) and results]
 
     def _read(self, places: Sequence[Place], inline: Sequence[bytes] = ()) -> pa.Table:
         """Rows of the outbox; `inline` are those of all places, if the driver has them already."""
