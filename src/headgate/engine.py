@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headgate.connectors.kafka_dead_letters import DeadLetterTopics
 from headgate.connectors.memory import MemorySink, MemoryWriter
 from headgate.connectors.registry import (
     RegisteredSinks,
@@ -44,6 +45,7 @@ from headgate.spark.jobs import SparkJobs
 from headgate.spark.lane_log import open_lane_log
 from headgate.spark.lanes import Lanes
 from headgate.spark.messages import HostAddress
+from headgate.spark.packages import Package, at_start, named_in
 from headgate.spark.plan import Plan
 from headgate.spark.publisher import Publisher
 from headgate.spark.replicas import default_replicas, hosts_per_node, parts_of, placed
@@ -55,6 +57,7 @@ from headgate.spark.session import session
 from headgate.spark.shipping import ship_package, user_modules
 from headgate.spark.spark_errors import expecting_errors, reason, spark_errors
 from headgate.spark.storage import below, is_local, without_secrets
+from headgate.spark.table_refresh import TableRefresh
 from headgate.spark.types import to_arrow
 from headgate.spark.warmup import warm_up
 from headgate.sql import Catalog
@@ -139,6 +142,7 @@ class Engine:
         self._lane_log = lane_log
         zone = "UTC" if spark is None else str(spark.conf.get("spark.sql.session.timeZone"))
         self._catalog = Catalog(Analyzer(lambda: self.spark).type_of, zone, connectors())
+        self._packages: set[Package] = set()
         self._frames: dict[str, Any] = {}
         self._memory: dict[str, tuple[Query, MemoryWriter]] = {}
         self._lock = threading.RLock()
@@ -146,6 +150,7 @@ class Engine:
         self._balance = Balance()
         self._plan: Plan | None = None
         self._tables: dict[str, pa.Table] = {}
+        self._refresh: TableRefresh | None = None
         self._epochs: Epochs | None = None
         self._publisher: Publisher | None = None
         self._driver: Driver | None = None
@@ -162,7 +167,8 @@ class Engine:
         """The Spark session; started when it is first needed."""
         with self._lock:
             if self._spark is None:
-                self._spark = session("headgate", self._master, local_files=is_local(self._lane_log or self._folder))
+                local_files = is_local(self._lane_log or self._folder)
+                self._spark = session("headgate", self._master, at_start(self._packages), local_files)
                 warm_up(self._spark)
             return self._spark
 
@@ -181,6 +187,7 @@ class Engine:
         """Executes statements: CREATE CLASS, STREAM, TABLE, FUNCTION, QUERY …; SqlError at the first problem."""
         with self._lock:
             before = set(self._catalog.queries)
+            self._packages |= named_in(text)
             self._catalog.execute(text, file=file)
             self._add_queries(before)
 
@@ -339,7 +346,8 @@ class Engine:
         with self._lock:
             report = self._metrics.report(self.queries, self._catalog.classes, self._epochs is not None)
             waiting = self._epochs.waiting if self._epochs is not None else 0
-            return {**report, "policy": self._policy, "waiting": waiting}
+            tables = {} if self._refresh is None else self._refresh.report()
+            return {**report, "policy": self._policy, "waiting": waiting, "tables": tables}
 
     def forget_latency(self) -> None:
         """Restarts the latency figures, for example to measure the effect of a change."""
@@ -383,7 +391,9 @@ class Engine:
         if not self._local:
             starting = background.submit(start_hosts, spark, run, token, self._replicas, self._beside)
         spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
-        self._tables = {name: _loaded(spark, table) for name, table in dict(self._catalog.tables).items()}
+        self._tables = {}
+        self._refresh = TableRefresh(spark, lambda table: _loaded(spark, table), self._table_changed)
+        self._load_tables()
         self._publisher = Publisher(
             checkpoint,
             lambda query, sink: self._open_sink(query, sink, run),
@@ -391,6 +401,7 @@ class Engine:
             lambda epoch: self._metrics.published(epoch),
             self._ended.set,
             kept=not self._temporary,
+            letters=DeadLetterTopics(spark, lambda: self._catalog.streams),
         )
         jobs = SparkJobs(spark, f"headgate-{run}", Replies(host_folder(), token) if self._local else None)
         epochs = self._epochs = Epochs(
@@ -446,10 +457,26 @@ class Engine:
                 self._catalog.drop_query(name)
             raise
 
+    def _load_tables(self) -> None:
+        """Reads the tables that were declared since."""
+        assert self._refresh is not None
+        for name, table in dict(self._catalog.tables).items():
+            if name not in self._tables:
+                # Before the rows: a file that changes meanwhile is read again.
+                files = self._refresh.fingerprint(table)
+                self._tables = {**self._tables, name: _loaded(self.spark, table)}
+                self._refresh.watch(table, self._tables[name], files)
+
+    def _table_changed(self, name: str, rows: pa.Table) -> None:
+        with self._lock:
+            self._tables = {**self._tables, name: rows}
+            self._changed()
+
     def _changed(self) -> None:
-        """A declaration or the policy changed: the next epoch uses the new plan."""
+        """A declaration, a table or the policy changed: the next epoch uses the new plan."""
         if self._driver is None or self._epochs is None:
             return
+        self._load_tables()
         queries = self.queries
         before = {query.name for query in self._plan.queries} if self._plan is not None else set()
         for name, query in queries.items():
@@ -505,6 +532,8 @@ class Engine:
 
     def _close(self, patience: float | None = _PATIENCE) -> None:
         """Ends everything but Spark; sinks have `patience` seconds to take what is committed."""
+        if self._refresh is not None:
+            self._refresh.close()
         if self._driver is not None:
             self._driver.stop()
         if self._publisher is not None:

@@ -95,8 +95,8 @@ READ_BACK: dict[str, Callable[[Writer, Any], list[Any] | None]] = {
 }
 
 
-SERVERS = {"kafka": "kafka", "postgresql": "postgresql"}
-"""Sinks that need a server, and the folder of their tests."""
+ELSEWHERE = {"kafka": "tests/kafka", "postgresql": "tests/postgresql", "table": "test_tables_of_the_catalog"}
+"""Sinks that need a server or the catalog, and their tests."""
 
 
 @pytest.mark.spark
@@ -105,8 +105,8 @@ def test_every_sink_writes_each_epoch_as_it_guarantees(spark: Any, tmp_path: Pat
     sink = sinks()[name]
     options = f"OPTIONS ({sink.example.format(folder=tmp_path / 'out')})" if sink.example else ""
     query = query_into(name, options)
-    if name in SERVERS:
-        pytest.skip(f"tests/{SERVERS[name]} write to a server")
+    if name in ELSEWHERE:
+        pytest.skip(f"{ELSEWHERE[name]} does it")
     if name == "delta" and _lacks(spark, name):
         pytest.skip("Spark has no connector for delta here")
     writer = open_sink(spark, query, query.sinks[0], "run1")
@@ -362,6 +362,27 @@ def test_tasks_read_every_type_from_the_outbox(spark: Any, tmp_path: Path) -> No
     assert found.schema == whole.schema
     assert found.rdd.getNumPartitions() == 2
     assert _multiset(found.collect()) == _multiset(whole.collect())
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_tables_of_the_catalog(spark: Any, tmp_path: Path) -> None:
+    table = "headgate_rows"
+    spark.sql(f"DROP TABLE IF EXISTS {table}")
+    options = clause({"table": table, "partitionBy": "k"})
+    query = query_into("table", options)
+    try:
+        for run in ("run1", "run2"):
+            writer = open_sink(spark, query, query.sinks[0], run)
+            assert isinstance(writer, ExecutorWriter)
+            for epoch, rows in ((0, ROWS[:3]), (1, ROWS[3:]), (1, ROWS[3:])):
+                writer.publish(outboxed(tmp_path / run, query, epoch, _table(rows)))
+        assert _multiset(spark.table(table).select("k", "v").collect()) == _multiset(ROWS * 2)
+        other = query_into("table", clause({"table": table}), columns="k STRING, w STRING")
+        with pytest.raises(SinkError, match=f"^query q: sink table: table {table}: it has no column w; it has v, head"):
+            open_sink(spark, other, other.sinks[0], "run1")
+    finally:
+        spark.sql(f"DROP TABLE {table}")
 
 
 @pytest.mark.spark

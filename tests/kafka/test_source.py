@@ -106,6 +106,28 @@ def test_columns_of_kafka_beside_those_of_the_value(spark: Any, tmp_path: Path, 
     ]
 
 
+def test_malformed_values_go_to_a_topic(spark: Any, tmp_path: Path, topics: Topics) -> None:
+    broken = _avro(spark, ROWS, True)[0][:-1]
+    topics.send("json", [*ROWS, "{bad"])
+    topics.send("avro", [*_avro(spark, ROWS, True), broken])
+    engine = _engine(spark, tmp_path)
+    for form, more in (("json", {}), ("avro", {"avro_framing": "registry", "avro_schema": json.dumps(AVRO)})):
+        options = topics.options(
+            subscribe=topics.name(form),
+            startingOffsets="earliest",
+            value_format=form,
+            dead_letter_topic=topics.name("dead"),
+            **more,
+        )
+        engine.execute(f"CREATE STREAM s_{form} (k STRING, v INT) USING kafka {options}")
+        engine.query(f"q_{form}", f"SELECT k, v FROM s_{form}")
+    engine.run_once()
+    letters = {m.headers["stream"]: (m.data, m.headers["reason"]) for m in topics.read("dead")}
+    assert {stream: data for stream, (data, _) in letters.items()} == {"s_json": b"{bad", "s_avro": broken}
+    assert all(reason for _, reason in letters.values())
+    assert len(_dead(engine)) == 2, "they are in the folder as well"
+
+
 def test_which_topics_and_from_where(spark: Any, tmp_path: Path, topics: Topics) -> None:
     one, two = topics.make("one", 2), topics.make("two")
     for topic in ("one", "two"):

@@ -14,7 +14,8 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,28 @@ KAFKA = Package(
 AVRO = Package("avro", (Library("org.apache.spark", "spark-avro_{scala}", "{major}.", "{spark}"),))
 KAFKA_BROKER = Package("kafka-broker", (Library("org.apache.kafka", "kafka_{scala}", "3.9."),), alone=False)
 POSTGRESQL = Package("postgresql", (Library("org.postgresql", "postgresql", "42."),))
+
+
+_NAMED = {"kafka": KAFKA, "avro": AVRO}
+"""Packages of data sources by the word that names them in a script."""
+
+
+def named_in(text: str) -> set[Package]:
+    """The packages that a script may need, by its words."""
+    return {package for word, package in _NAMED.items() if re.search(rf"(?i)\b{word}\b", text)}
+
+
+def at_start(packages: Iterable[Package]) -> dict[str, str]:
+    """Settings by which a session has packages from its start; what cannot be had is reported when it is used.
+
+    Errors that are raised by classes of a package reach the driver only then: a package that is added later is not seen
+    by the threads that take the results of tasks.
+    """
+    found: list[Path] = []
+    for package in sorted(packages, key=lambda each: each.name):
+        with suppress(PackageError):
+            found += fetched(package)
+    return {"spark.jars": ",".join(map(str, found))} if found else {}
 
 
 def cache() -> Path:

@@ -173,6 +173,8 @@ class ResidentNetwork:
         plan = Plan.load(self._checkpoint, name)
         make_importable(plan.modules)
         local = LocalPlan(plan, self._replica)
+        if plan.tables != self._plan.tables:
+            self.network.renew_tables(Settings(tables=plan.tables))
         before, after = self._local.queries, local.queries
         running = self.network.queries
         for old in before:
