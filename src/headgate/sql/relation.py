@@ -41,11 +41,12 @@ class Relation:
     def where(self, predicates: Iterable[Expr]) -> Relation:
         """The rows for which all predicates (over the base) are true.
 
-        A row that replaces an earlier one and fails a predicate deletes that one. Predicates over the identity alone
-        are the same for both.
+        A row that replaces an earlier one and fails a predicate deletes that one: over an aggregate the predicates
+        become its HAVING (`pushdown.py`), over another query they mark rows as deleted. Those over the identity alone
+        are the same for both rows.
         """
         terms = tuple(predicates)
-        if self.identity is not None:
+        if self.identity is not None and any(isinstance(node, OtherQuery) for node in self.base.walk()):
             keys = set(self.identity[:-1])
             changing = [p for p in terms if not {e for e in p.walk() if isinstance(e, Column)} <= keys]
             fails = tuple(Call(BOOLEAN, "is_not_true", (p,)) for p in changing)
