@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headgate.connectors import callback
-    from headgate.engine import Engine, EngineError
+    from headgate.control.query_control import EngineError
+    from headgate.engine import Engine
     from headgate.sql import SqlError
 
 __all__ = ["Engine", "EngineError", "SqlError", "callback"]
 
 _HOMES = {
     "Engine": "headgate.engine",
-    "EngineError": "headgate.engine",
+    "EngineError": "headgate.control.query_control",
     "SqlError": "headgate.sql",
     "callback": "headgate.connectors",
 }

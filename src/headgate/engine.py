@@ -8,9 +8,11 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +28,11 @@ from headgate.connectors.registry import (
     open_table,
     sinks,
 )
+from headgate.control.lifecycle import Lives, Timetable, has_begun, next_change, phases, taken_over
+from headgate.control.quality import Quality, objective_figures
+from headgate.control.query_control import EngineError, QueryControl
 from headgate.graph.queries import Query, Sink, Stream
+from headgate.graph.specs import Spec
 from headgate.graph.types import Schema
 from headgate.runtime.limits import Limits
 from headgate.runtime.modes import mode_of
@@ -75,11 +81,7 @@ def _check(policy: str) -> None:
     Scheduler(policy_of(policy), View.of(Topology.of({"operator": ["stream"]})))
 
 
-class EngineError(RuntimeError):
-    """The engine cannot do what it was called for, or has stopped; the message says why."""
-
-
-class Engine:
+class Engine(QueryControl):
     """Runs continuous queries in one Spark job.
 
     - `policy`: the policy that schedules the operators (`headgate.scheduling`); may be set while running
@@ -141,12 +143,16 @@ class Engine:
         self._dead_folder = dead_letters
         self._lane_log = lane_log
         zone = "UTC" if spark is None else str(spark.conf.get("spark.sql.session.timeZone"))
-        self._catalog = Catalog(Analyzer(lambda: self.spark).type_of, zone, connectors())
+        self._catalog = Catalog(Analyzer(lambda: self.spark).type_of, zone, connectors(), known=self._has_begun)
         self._packages: set[Package] = set()
         self._frames: dict[str, Any] = {}
+        self._lives = Lives()
+        self._opened: dict[str, Query] = {}
+        self._timetable: Timetable | None = None
         self._memory: dict[str, tuple[Query, MemoryWriter]] = {}
         self._lock = threading.RLock()
         self._metrics = DriverMetrics()
+        self._quality = Quality()
         self._balance = Balance()
         self._plan: Plan | None = None
         self._tables: dict[str, pa.Table] = {}
@@ -156,6 +162,7 @@ class Engine:
         self._driver: Driver | None = None
         self._ended = threading.Event()
         self._hurry = False
+        self._running_once = False
         self.resumption: Resumption | None = None
         if self._local:
             prepare_hosts(f"{sinks.__module__}:{sinks.__name__}")
@@ -185,14 +192,13 @@ class Engine:
 
     def execute(self, text: str, file: str = "<text>") -> None:
         """Executes statements: CREATE CLASS, STREAM, TABLE, FUNCTION, QUERY …; SqlError at the first problem."""
-        with self._lock:
-            before = set(self._catalog.queries)
+        with self._lock, self._changing():
             self._packages |= named_in(text)
             self._catalog.execute(text, file=file)
-            self._add_queries(before)
 
-    def stream(self, name: str, frame: Any) -> None:
-        """Declares any streaming DataFrame as a stream; `frame.withWatermark(…)` gives its event time."""
+    def stream(self, name: str, frame: Any, idle: str | None = None) -> None:
+        """Declares any streaming DataFrame as a stream; `frame.withWatermark(…)` gives its event time. After `idle`
+        ('10 seconds') without rows it does not hold back joins and unions any more."""
         if not frame.isStreaming:
             raise EngineError(f"stream {name}: the DataFrame is not streaming; make it with spark.readStream")
         columns = [(part.name, to_arrow(part.dataType)) for part in frame.schema.fields]
@@ -202,27 +208,39 @@ class Engine:
             if "spark.watermarkDelayMs" in part.metadata:
                 event, delay = place, int(part.metadata["spark.watermarkDelayMs"]) * 1000
         with self._lock:
-            self._catalog.add_stream(Stream(name, Schema.of(*columns), event, delay, "dataframe"))
+            self._catalog.add_stream(Stream(name, Schema.of(*columns), event, delay, "dataframe"), idle)
             self._frames[name] = frame
             self._changed()
 
-    def query(self, name: str, select: str, *, cls: str | None = None, sink: Sink | Sequence[Sink] = ()) -> Query:
-        """Declares a query. Its newest rows can always be read with `results`, whatever its sinks are."""
+    def query(
+        self,
+        name: str,
+        select: str,
+        *,
+        cls: str | None = None,
+        sink: Sink | Sequence[Sink] = (),
+        spec: Spec | Mapping[str, Any] | None = None,
+        start: datetime | str | None = None,
+        stop: datetime | str | None = None,
+        once: bool = False,
+    ) -> Query:
+        """Declares a query. Its newest rows can always be read with `results`, whatever its sinks are.
+
+        `spec` is what its WITH clause is in SQL: {"latency": "500 ms", "tolerance": "10%"}. It runs from `start` to
+        `stop`; with `once` it ends with its first answer.
+        """
         sinks = (sink,) if isinstance(sink, Sink) else tuple(sink)
-        with self._lock:
-            before = set(self._catalog.queries)
-            made = self._catalog.query(name, select, cls, sinks)
-            self._add_queries(before)
-            return made
+        with self._lock, self._changing():
+            return self._catalog.query(name, select, cls, sinks, spec, start, stop, once)
 
     def drop(self, name: str) -> None:
-        """Stops a query and drops its state."""
+        """Ends a query, frees its state and forgets it."""
         with self._lock:
             if name not in self._catalog.queries:
                 raise EngineError(f"there is no query {name}")
-            self._catalog.drop_query(name)
+            with self._changing():
+                self._catalog.drop_query(name)
             self._metrics.forget_failure(name)
-            self._changed()
 
     @property
     def queries(self) -> dict[str, Query]:
@@ -262,9 +280,12 @@ class Engine:
         driver = self._open()
         try:
             if self.resumption is None or not self.resumption.complete:
+                self._lives.check_all_run(self.queries)
+                self._running_once = True
                 driver.start(once=True)
                 driver.wait()
         finally:
+            self._running_once = False
             self._close(_PATIENCE if self._hurry else None)
         self._raise_failure()
 
@@ -341,13 +362,25 @@ class Engine:
         """Figures per query, class, unit and operator.
 
         `latency` is in seconds, from the start of the micro-batch that brought a row until its result can be read at
-        the sinks; `network_latency` ends when the worker has made the result.
+        the sinks; `network_latency` ends when the worker has made the result. A query's `spec` is None or says what is
+        asked, measured and met (`control/compliance.py`); `objectives` has the weight of each metric and its value over
+        the last half second or so.
         """
         with self._lock:
-            report = self._metrics.report(self.queries, self._catalog.classes, self._epochs is not None)
+            report = self._metrics.report(self.queries, self._catalog.classes, phases(self.queries, self._running))
             waiting = self._epochs.waiting if self._epochs is not None else 0
+            specs = self._quality.judge(self.queries, self._metrics)
+            for name, figures in report["queries"].items():
+                figures["spec"] = specs.get(name)
+            objectives = objective_figures(self._catalog.objectives, self._metrics)
             tables = {} if self._refresh is None else self._refresh.report()
-            return {**report, "policy": self._policy, "waiting": waiting, "tables": tables}
+            return {
+                **report,
+                "policy": self._policy,
+                "waiting": waiting,
+                "objectives": objectives,
+                "tables": tables,
+            }
 
     def forget_latency(self) -> None:
         """Restarts the latency figures, for example to measure the effect of a change."""
@@ -398,7 +431,7 @@ class Engine:
             checkpoint,
             lambda query, sink: self._open_sink(query, sink, run),
             dead_letters(self.dead_letters, run),
-            lambda epoch: self._metrics.published(epoch),
+            self._published,
             self._ended.set,
             kept=not self._temporary,
             letters=DeadLetterTopics(spark, lambda: self._catalog.streams),
@@ -408,6 +441,8 @@ class Engine:
             jobs, checkpoint, run, token, self._committed, self._budget, owner, starting, self._beside
         )
         self.resumption = Resumption.of(checkpoint, epochs.commit, self.queries)
+        for query in taken_over(checkpoint, epochs.commit, self.queries, self._catalog.classes):
+            self._catalog.put_query(query)
         log = open_lane_log(spark, checkpoint, self._lane_log, run)
         if not epochs.commit.complete:
             log.check(checkpoint.name, epochs.commit.lanes)
@@ -420,42 +455,68 @@ class Engine:
         self._ended.clear()
         self._hurry = False
         driver = self._driver = Driver(epochs, lanes, checkpoint.name, self._ended.set)
-        for query in self.queries.values():
-            self._open_sinks(query)
+        self._opened.clear()
+        self._lives.begin()
+        self._open_sinks(self.queries.values())
         self._publisher.republish()
         failed = epochs.failed(self.queries.values())
         self._metrics = DriverMetrics({name: str(f) for name, f in failed.items()}, time.monotonic())
         self._plan = None
         self._balance = Balance()
         self._changed()
+        self._timetable = Timetable(lambda: next_change(self.queries.values(), time.time()), self._keep_time)
         return driver
 
-    def _open_sinks(self, query: Query) -> None:
+    @property
+    def _running(self) -> bool:
+        return self._epochs is not None
+
+    def _has_begun(self, name: str, sql: str) -> bool:
+        """Whether the checkpoint knows a query that is being declared, before the engine starts."""
+        return not self._temporary and not self._running and has_begun(self._folder, name, sql)
+
+    def _keep_time(self) -> None:
+        """On the timetable's thread: queries begin and end."""
+        with self._lock:
+            if self._running:
+                for query in self._lives.answered_queries(self.queries):
+                    self._catalog.put_query(query)
+                self._changed()
+
+    def _open_sinks(self, queries: Iterable[Query]) -> None:
+        """Opens the sinks of queries that are new."""
         assert self._publisher is not None
-        if any(sink.format == MemorySink.name for sink in query.sinks):
-            self._publisher.open(query)
-        else:
-            self._publisher.open(query, (Sink(MemorySink.name),))
+        for query in queries:
+            known = self._opened.get(query.name)
+            if known is None or not known.same_results(query):
+                memory = any(sink.format == MemorySink.name for sink in query.sinks)
+                self._publisher.open(query, () if memory else (Sink(MemorySink.name),))
+            self._opened[query.name] = query
 
     def _open_sink(self, query: Query, sink: Sink, run: str) -> Writer:
         """Opens a sink; the rows in memory outlive a stop and a start."""
         if sink.format != MemorySink.name:
             return open_sink(self.spark, query, sink, run)
         known = self._memory.get(query.name)
-        if known is None or known[0] != query:
+        if known is None or not known[0].same_results(query):
             writer = MemorySink().open(self.spark, query, {"rows": str(self._kept), **sink.options}, run)
             known = self._memory[query.name] = (query, writer)
         known[1].follow(run)
         return known[1]
 
-    def _add_queries(self, before: set[str]) -> None:
-        """Lets the next epoch run the queries declared since `before`; drops them again if that fails."""
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """A change of the catalog: the next epoch follows it; if it cannot, the catalog is as before."""
+        before = self._catalog.mark()
         try:
+            yield
             self._changed()
         except Exception:
-            for name in set(self._catalog.queries) - before:
-                self._catalog.drop_query(name)
+            self._catalog.back_to(before)
             raise
+        self._lives.note(before.queries, self.queries, self._running)
+        if self._timetable is not None:
+            self._timetable.wake()
 
     def _load_tables(self) -> None:
         """Reads the tables that were declared since."""
@@ -477,16 +538,15 @@ class Engine:
         if self._driver is None or self._epochs is None:
             return
         self._load_tables()
-        queries = self.queries
-        before = {query.name for query in self._plan.queries} if self._plan is not None else set()
-        for name, query in queries.items():
-            if self._plan is not None and name not in before:
-                self._open_sinks(query)
+        now, queries = time.time(), self.queries
+        self._open_sinks(queries.values())
+        lineup = self._lives.lineup(queries, now)
         streams = dict(self._catalog.streams)
+        objectives = self._catalog.objectives
         epochs, balance = self._epochs, self._balance
 
         def plan(lanes: Lanes) -> Plan:
-            declared = tuple(queries.values())
+            declared = self._lives.still_running(lineup)
             before = epochs.known_plan(self._replicas)
             parts = parts_of(declared, self._replicas)
             return Plan(
@@ -495,20 +555,32 @@ class Engine:
                 mode=self._mode,
                 threads=self._threads,
                 tables=self._tables,
-                packings=lanes.plan(streams, declared),
+                packings=lanes.plan(streams, lineup.coming),
                 limits=Limits(memory=None if self._spill_limit is None else max(1, self._spill_limit // self._beside)),
                 delivery=Delivery(_SINKS, os.getcwd(), self._kept, self.dead_letters),
                 placement=placed(parts or declared, self._replicas, before, balance.costs),
                 parts=parts,
-                modules=b"" if self._local else user_modules(_functions(queries.values())),
+                modules=b"" if self._local else user_modules(_functions(declared)),
+                objectives=objectives,
+                known=lineup.known,
+                idle={name: stream.idle for name, stream in streams.items() if stream.idle is not None},
             )
 
         self._plan = self._driver.replan(plan)
+
+    def _published(self, epoch: int) -> None:
+        """On the publisher's thread: an epoch's results can be read."""
+        self._metrics.published(epoch)
+        self._quality.judge_when_due(self._catalog.queries, self._metrics)
 
     def _committed(self, epoch: Epoch) -> None:
         self._metrics.committed(epoch)
         assert self._publisher is not None
         self._publisher.put(epoch.commit, epoch.inline)
+        if epoch.answered:
+            self._lives.answer(epoch.answered)
+            if self._timetable is not None:
+                self._timetable.wake()
         if epoch.metrics is not None and self._replicas > 1:
             self._balance.report(epoch.metrics)
             self._rebalance()
@@ -517,6 +589,9 @@ class Engine:
         """On the driver's thread: changes the placement after the present epoch, if that pays."""
         driver, epochs = self._driver, self._epochs
         if driver is None or epochs is None or epochs.plan.placement is None:
+            return
+        if any(query.pause for query in epochs.plan.queries):
+            # What waits for them cannot be moved.
             return
         better = self._balance.better(epochs.plan.run_queries, epochs.plan.placement)
         if better is None:
@@ -534,6 +609,9 @@ class Engine:
         """Ends everything but Spark; sinks have `patience` seconds to take what is committed."""
         if self._refresh is not None:
             self._refresh.close()
+        if self._timetable is not None:
+            self._timetable.close()
+            self._timetable = None
         if self._driver is not None:
             self._driver.stop()
         if self._publisher is not None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from headgate.spark.checkpoint import Commit
 from headgate.spark.driver import Driver
 from headgate.spark.epochs import CatalystError, Epochs
 from headgate.spark.lane import Lane, LaneBatch, LaneClosed
@@ -34,6 +35,9 @@ class FakeEpochs:
         self.waiting = 0
         self.backlog_due = False
         self.follow_up = False
+        self.change_pending = False
+        self.idle_wait: float | None = None
+        self.commit = Commit(0)
         self.preparation_changed = False
         self.plan: Any = None
         self.closed = threading.Event()
@@ -45,7 +49,7 @@ class FakeEpochs:
     def run_backlog(self, *, finish: bool = False) -> None:
         self.done.append("finish" if finish else "backlog")
         self.waiting = 0
-        self.backlog_due = False
+        self.backlog_due = self.change_pending = False
 
     def close(self) -> None:
         self.closed.set()
@@ -58,6 +62,7 @@ class FakeLanes:
         self.main = lane("main")
         self.calls: list[str] = []
         self.all_ended = False
+        self.any = True
         self.delivering = False
 
     def start(self, preparation: object, *, once: bool) -> None:
@@ -210,4 +215,24 @@ def test_batches_of_a_closed_lane_are_refused() -> None:
     assert isinstance(closed.done.exception(LIMIT), LaneClosed)
     other.done.result(LIMIT)
     assert loop.epochs.done == ["other 0"]
+    loop.driver.stop()
+
+
+def test_a_change_that_no_commit_names_gets_an_epoch_also_at_the_end() -> None:
+    loop = Loop()
+    loop.epochs.change_pending = loop.epochs.backlog_due = True
+    loop.flush()
+    loop.batch(0).done.result(LIMIT)
+    assert "backlog" in loop.epochs.done
+    loop.driver.change(lambda: setattr(loop.epochs, "change_pending", True))
+    loop.driver.stop()
+    assert loop.epochs.done[-1] == "backlog", "a restart must know the change"
+
+
+def test_a_loop_without_lanes_waits_for_the_first_query() -> None:
+    loop = Loop()
+    loop.lanes.any, loop.lanes.all_ended = False, True
+    loop.flush()
+    loop.lanes.any, loop.lanes.all_ended = True, False
+    loop.batch(0).done.result(LIMIT)
     loop.driver.stop()

@@ -16,8 +16,8 @@ PRELUDE = (WRONG / "prelude.sql").read_text(encoding="utf-8")
 
 
 def declared() -> Catalog:
-    """A catalog with the shared streams, tables, functions and queries."""
-    catalog = Catalog(connectors=connectors())
+    """A catalog with the shared streams, tables, functions and queries, at the beginning of 2026."""
+    catalog = Catalog(connectors=connectors(), clock=lambda: 1_767_225_600.0)
     catalog.execute(PRELUDE, "prelude.sql")
     return catalog
 

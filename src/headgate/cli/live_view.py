@@ -15,7 +15,7 @@ def screen(metrics: Mapping[str, Any], rows: int) -> Group:
     table = Table(expand=True, pad_edge=False, box=None, header_style="bold")
     table.add_column("class")
     table.add_column("query", ratio=2)
-    for column in ("results", "p50", "p99", "waiting", "memory", "state"):
+    for column in ("results", "p50", "p99", "waiting", "memory", "spec", "state"):
         table.add_column(column, justify="right")
     queries = _ordered(metrics)
     shown = queries[: max(rows - 6, 1)]
@@ -29,7 +29,8 @@ def screen(metrics: Mapping[str, Any], rows: int) -> Group:
             duration(latency["p50"]),
             duration(latency["p99"]),
             f"{query.get('queue_rows', 0):,}",
-            size(query.get("bytes", 0) + query.get("state_bytes", 0)),
+            size(query.get("waiting_bytes", 0) + query.get("state_bytes", 0)),
+            _spec(query.get("spec")),
             Text("failed", style="red") if failed else Text("ok", style="green"),
         )
     more = len(queries) - len(shown)
@@ -77,6 +78,34 @@ def size(count: float) -> str:
     raise AssertionError("unreachable")
 
 
+def spec_text(spec: Mapping[str, Any] | None) -> str:
+    """What is asked of a query and what is measured, and for which share of the time it was met.
+
+    >>> latency = {"asked": 0.5, "allowed": 0.55, "measured": 0.41, "met": True, "margin": 0.18}
+    >>> spec_text({"met": True, "latency": latency, "share_met": 0.97})
+    '410 ms of 500 ms, met 97%'
+    """
+    if spec is None:
+        return ""
+    parts = []
+    for name, show in (("latency", duration), ("memory", size), ("accuracy", _percent)):
+        if name in spec:
+            measured = spec[name]["measured"]
+            parts.append(f"{'–' if measured is None else show(measured)} of {show(spec[name]['asked'])}")
+    if spec["share_met"] is not None:
+        parts.append(f"met {_percent(spec['share_met'])}")
+    return ", ".join(parts)
+
+
+def _spec(spec: Mapping[str, Any] | None) -> Text:
+    style = "" if spec is None or spec["met"] is None else "green" if spec["met"] else "red"
+    return Text(spec_text(spec), style=style)
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}"
+
+
 def _head(metrics: Mapping[str, Any]) -> str:
     memory = metrics.get("memory", {})
     parts = [
@@ -84,6 +113,12 @@ def _head(metrics: Mapping[str, Any]) -> str:
         f"epoch {metrics['epochs']:,} ({metrics['epochs_per_second']:.1f}/s)",
         f"waiting {metrics['waiting']:,} rows, {size(memory.get('bytes', 0))}",
     ]
+    specs = [query["spec"]["met"] for query in metrics["queries"].values() if query.get("spec")]
+    if specs:
+        parts.append(f"specs {len(specs) - specs.count(False)} of {len(specs)} met")
+    weights = {name: each["weight"] for name, each in metrics.get("objectives", {}).items() if each["weight"]}
+    if weights:
+        parts.append("objectives " + ", ".join(f"{name} {weight:.0%}" for name, weight in weights.items()))
     if memory.get("spilled_bytes"):
         parts.append(f"spilled {size(memory['spilled_bytes'])}")
     dead = sum(metrics["dead_letters"].values())

@@ -60,36 +60,33 @@ def run(
     from headgate.spark.checkpoint import Checkpoint
 
     text = read(script)
-    engine = Engine(
-        policy,
-        checkpoint,
-        master=master,
-        budget=budget / 1000,
-        every=every / 1000,
-        threads=threads,
-        replicas=replicas,
-        lane_log=lane_log,
-    )
-    stop_requested = threading.Event()
-    # An interrupt while Spark's JVM starts would leave the JVM running.
-    with _interrupts(stop_requested, "ending as soon as Spark has started"):
-        engine.execute(text, file=str(script))
-        if not engine.queries:
-            raise InputError(f"{script}: there is no query in it; add CREATE QUERY name AS SELECT …")
-        if checkpoint is not None:
-            # A checkpoint that cannot be used is reported at once, not after Spark has started.
-            Checkpoint(checkpoint).probe()
-        engine.spark  # noqa: B018
-    if stop_requested.is_set():
-        engine.stop()
-        return
-    # Spark installs its own handler at its start: ours must be installed after it.
-    with _interrupts(stop_requested, "finishing the epoch"):
+    # From here on there are child processes, which an interrupt must not leave behind.
+    with _interrupts("ending as soon as Spark has started") as stop:
+        engine = Engine(
+            policy,
+            checkpoint,
+            master=master,
+            budget=budget / 1000,
+            every=every / 1000,
+            threads=threads,
+            replicas=replicas,
+            lane_log=lane_log,
+        )
         try:
+            engine.execute(text, file=str(script))
+            if not engine.queries:
+                raise InputError(f"{script}: there is no query in it; add CREATE QUERY name AS SELECT …")
+            if checkpoint is not None:
+                # A checkpoint that cannot be used is reported at once, not after Spark has started.
+                Checkpoint(checkpoint).probe()
+            engine.spark  # noqa: B018
+            stop.install("finishing the epoch")
+            if stop.requested.is_set():
+                return
             if once:
-                _once(engine, stop_requested, quiet)
+                _once(engine, stop.requested, quiet)
             else:
-                _until_stopped(engine, stop_requested, quiet)
+                _until_stopped(engine, stop.requested, quiet)
         finally:
             engine.stop()
     if not quiet:
@@ -138,21 +135,36 @@ def _report_resumption(engine: Engine, quiet: bool) -> bool:
     return True
 
 
-@contextmanager
-def _interrupts(stop_requested: threading.Event, doing: str) -> Iterator[None]:
-    """The first Ctrl-C (or TERM) requests an orderly stop and prints `doing`; a second one ends the process at once."""
+class _StopSignals:
+    """The first Ctrl-C (or TERM) requests an orderly stop and says what is done first; a second ends the process."""
 
-    def request(number: int, frame: FrameType | None) -> None:
+    def __init__(self) -> None:
+        self.requested = threading.Event()
+        self._doing = ""
+
+    def install(self, doing: str) -> None:
+        """Handles the signals from now on. Again after Spark has started: it installs a handler of its own."""
+        self._doing = doing
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._request)
+
+    def _request(self, number: int, frame: FrameType | None) -> None:
         del frame
-        if stop_requested.is_set():
+        if self.requested.is_set():
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-        stop_requested.set()
-        typer.echo(f"headgate: {doing}; once more ends at once", err=True)
+        self.requested.set()
+        typer.echo(f"headgate: {self._doing}; once more ends at once", err=True)
 
-    before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+
+@contextmanager
+def _interrupts(doing: str) -> Iterator[_StopSignals]:
+    """Handles the signals inside the block; the handlers before it are back after it."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    stop = _StopSignals()
+    stop.install(doing)
     try:
-        yield
+        yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

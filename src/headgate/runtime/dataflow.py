@@ -171,6 +171,7 @@ class Wiring:
         before: Wiring | None = None,
     ) -> None:
         nodes = graph.operators
+        self.outboxes = outboxes
         self.topology, numbers = topology_of(graph)
         place = {n: index for index, n in enumerate(numbers)}
         keys = {n: key_of(nodes[n]) for n in numbers}

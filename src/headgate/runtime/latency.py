@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from math import floor, log
 from typing import Any
@@ -92,3 +93,35 @@ class Latency:
         latency.rows, latency.total, latency.worst = state["rows"], state["total"], state["worst"]
         latency._buckets = dict(state["buckets"])
         return latency
+
+
+class RecentLatency:
+    """Latencies of the last `window` seconds (up to a tenth of it less: it is cut into slices). Not thread-safe."""
+
+    __slots__ = ("_slice", "_slices", "_window")
+
+    def __init__(self, window: float) -> None:
+        self._window = window
+        self._slice = window / 10
+        self._slices: deque[tuple[int, Latency]] = deque()
+
+    def add(self, now: float, arrival: Arrival) -> None:
+        """Adds the rows of a batch of results that are published now."""
+        number = floor(now / self._slice)
+        if not self._slices or self._slices[-1][0] != number:
+            self._slices.append((number, Latency()))
+            self._drop(now)
+        self._slices[-1][1].add(now, arrival)
+
+    def whole(self, now: float) -> Latency:
+        """The latencies of the window that ends now."""
+        self._drop(now)
+        found = Latency()
+        for _, latency in self._slices:
+            found.merge(latency)
+        return found
+
+    def _drop(self, now: float) -> None:
+        first = floor((now - self._window) / self._slice)
+        while self._slices and self._slices[0][0] <= first:
+            self._slices.popleft()

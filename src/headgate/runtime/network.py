@@ -14,6 +14,7 @@ import pyarrow as pa
 from headgate.graph.operators import Operator, Source
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
+from headgate.graph.specs import Objectives
 from headgate.operators.batch import FOREVER, Arrival, Batch
 from headgate.operators.contract import LiveOperator
 from headgate.operators.live import live
@@ -94,6 +95,7 @@ class Network:
         self._policy = policy_of(policy)
         self._mode = mode_of(mode)
         self._threads = threads
+        self._objectives: Objectives = {}
         self.single_thread = False
         """One thread runs everything, whatever the mode asks for; set between two runs."""
         self.given_watermarks = False
@@ -155,12 +157,18 @@ class Network:
     def advance_to(self, stream: str, newest: int, arrived: float | None = None) -> None:
         """Raises the watermark of a stream to that of an event time (microseconds) which it has reached anywhere, and
         sends it; does nothing if the watermark is there already."""
+        source = self._source(stream)
+        if source is not None:
+            self.catch_up(stream, newest - source.delay, arrived)
+
+    def catch_up(self, stream: str, watermark: int, arrived: float | None = None) -> None:
+        """Raises the watermark of a stream and sends it; does nothing if it is there already."""
         since = self._clock() if arrived is None else arrived
         source = self._source(stream)
         if source is None or source.time is None:
             return
         with self._entering() as flow:
-            watermark = max(self._state.watermarks[stream], newest - source.delay)
+            watermark = max(self._state.watermarks[stream], watermark)
             self._state.watermarks[stream] = watermark
             if watermark > self._state.sent[stream]:
                 self._advance(stream, since, flow)
@@ -363,8 +371,19 @@ class Network:
 
     @property
     def waiting(self) -> int:
-        """Rows (and watermarks) that wait in queues."""
-        return sum(queue.waiting for queue in self._state.wiring.queues)
+        """Rows (and watermarks) that wait in queues, without those of paused queries."""
+        loop = self._state.loop
+        return sum(queue.waiting for edge, queue in enumerate(loop.wiring.queues) if edge not in loop.held.edges)
+
+    def progress(self, query: str) -> tuple[int, int]:
+        """The result rows of a query so far, and the rows and watermarks that wait for its operators."""
+        with self._control.lock:
+            topology, waiting = self._state.wiring.topology, 0
+            number = next(n for n, each in enumerate(topology.queries) if each.name == query)
+            for edge, queue in zip(topology.edges, self._state.wiring.queues, strict=True):
+                if number in topology.serves[edge.consumer]:
+                    waiting += queue.waiting
+            return self._state.outboxes[query].rows, waiting
 
     @property
     def selected(self) -> dict[str, tuple[int, int]]:
@@ -435,6 +454,18 @@ class Network:
         self._arrange()
 
     @property
+    def objectives(self) -> Objectives:
+        """The weights of the metrics that a policy which learns pursues; empty: its own. May be set while running; what
+        was learned is kept."""
+        return self._objectives
+
+    @objectives.setter
+    def objectives(self, objectives: Objectives) -> None:
+        with self._control.alone():
+            self._objectives = dict(objectives)
+            self._state.policy.pursue(self._objectives)
+
+    @property
     def mode(self) -> Mode:
         return self._mode
 
@@ -447,6 +478,7 @@ class Network:
         """Changes to the present policy and mode; queues that the new cut does not have are drained first."""
         with self._control.alone():
             self._state.policy = arranged(self._mode, self._policy)
+            self._state.policy.pursue(self._objectives)
             self._state.loop.scheduler.replace(self._state.policy, self._clock())
 
     def add(self, query: Query) -> None:
@@ -455,6 +487,16 @@ class Network:
         with self._control.alone():
             self._state.graph.add(query)
             self._state.failures.pop(query.name, None)
+            if query.name in self._state.outboxes:
+                # Of a query that was removed: its results may still be taken, but the figures begin anew.
+                self._state.outboxes[query.name].forget()
+            self._state.rebuild()
+
+    def alter(self, query: Query) -> None:
+        """Gives a running query another class or spec, pauses or resumes it. Its operators keep their state, queues
+        and statistics; what waits for a paused query is kept or dropped (`pausing.py`)."""
+        with self._control.alone():
+            self._state.graph.replace(query)
             self._state.rebuild()
 
     def remove(self, name: str) -> None:
@@ -514,3 +556,4 @@ class Network:
             )
         with self._control.alone():
             snapshot.restore(self._state, manifest)
+            self._state.policy.pursue(self._objectives)

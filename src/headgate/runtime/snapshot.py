@@ -50,6 +50,7 @@ def save(state: NetworkState) -> dict[str, Any]:
         "operators": operators,
         "performance": asdict(state.loop.view.performance),
         "figures": state.saved_figures.text(state),
+        "dropped": {name: outbox.dropped for name, outbox in state.outboxes.items() if outbox.dropped},
         "watermarks": dict(state.watermarks),
         "marked": dict(state.sent),
         "policy": {"text": described(state.policy), "state": state.policy.state()},
@@ -80,6 +81,9 @@ def restore(state: NetworkState, manifest: Mapping[str, Any]) -> None:
     figures = json.loads(manifest["figures"])
     _restore_counters(state.wiring, figures["counters"])
     _restore_outboxes(state.outboxes, figures["outboxes"])
+    for name, dropped in manifest.get("dropped", {}).items():
+        if name in state.outboxes:
+            state.outboxes[name].dropped = dropped
     _restore_batches(state, manifest)
     # Again, now that rows wait: the scheduler and the statistics start from them.
     state.rebuild(figures["statistics"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import floor
 from typing import Any, ClassVar
 
+from headgate.graph.specs import Objectives
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.policies.highest_rate import HighestRate
 from headgate.scheduling.policy import Grant, Policy, Selector
@@ -236,6 +237,9 @@ class Cqc(Policy):
 
     def refresh(self, view: View, now: float) -> bool:
         return self.inner.refresh(view, now)
+
+    def pursue(self, objectives: Objectives) -> None:
+        self.inner.pursue(objectives)
 
     def state(self) -> dict[str, Any]:
         return self.inner.state()

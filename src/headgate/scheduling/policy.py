@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar, NamedTuple
 
+from headgate.graph.specs import Objectives
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.registry import parameter
 from headgate.scheduling.view import View
@@ -81,6 +82,9 @@ class Policy(ABC):
     def refresh(self, view: View, now: float) -> bool:
         """Use the fresh statistics; True if the cut may have changed."""
         return False
+
+    def pursue(self, objectives: Objectives) -> None:  # noqa: B027 - most policies have no choice
+        """Weigh metrics like this from now on (empty: as its parameters say), and keep what was learned."""
 
     def state(self) -> dict[str, Any]:
         """What it has learned, as plain values for JSON; empty if it does not learn."""

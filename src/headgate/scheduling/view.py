@@ -31,16 +31,18 @@ class Queues:
 class Performance:
     """Running totals of the executor's results; a learner uses the differences between two moments.
 
-    `queued_rows` and `queued_bytes` are integrals over time (row-seconds, byte-seconds).
+    `queued_rows` and `queued_bytes` are integrals over time (row-seconds, byte-seconds); `staleness` is that of the age
+    of the oldest waiting row, taken at each refresh of the policy.
     """
 
     results: float = 0.0
     delay: float = 0.0
     queued_rows: float = 0.0
     queued_bytes: float = 0.0
+    staleness: float = 0.0
 
     def copy(self) -> Performance:
-        return Performance(self.results, self.delay, self.queued_rows, self.queued_bytes)
+        return Performance(self.results, self.delay, self.queued_rows, self.queued_bytes, self.staleness)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ def combined_metrics(parts: Sequence[Figures]) -> dict[str, Any] | None:
         **parts[0],
         "waiting": sum(part["waiting"] for part in parts),
         "memory": _added([part["memory"] for part in parts]),
+        "performance": _added([part["performance"] for part in parts]),
         "scheduling": _added([part["scheduling"] for part in parts]),
         "running": [{**each, "replica": number} for number, part in enumerate(parts) for each in part["running"]],
         "watermarks": {stream: time for part in parts for stream, time in part["watermarks"].items()},
@@ -87,7 +88,7 @@ def _added(parts: Sequence[Figures]) -> dict[str, Any]:
     for name, value in parts[0].items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
-        if name == "slowest":
+        if name in ("slowest", "oldest"):
             found[name] = max(part[name] for part in parts)
         elif name in _RATES and _RATES[name] in parts[0]:
             weights = [part[_RATES[name]] or 1e-9 for part in parts]

@@ -198,8 +198,11 @@ class Driver:
                 if self._once and self._lanes.all_ended:
                     self._epochs.run_backlog(finish=True)
                     break
-                if self._lanes.all_ended:
+                if self._lanes.all_ended and self._lanes.any:
                     break
+            if self._epochs.change_pending and not self._epochs.commit.complete:
+                # Nobody waits for a change that no epoch has seen, but a restart must know it.
+                self._epochs.run_backlog()
         except EpochsClosed:
             pass
         except Exception as error:
@@ -214,9 +217,14 @@ class Driver:
 
     def _next(self) -> Message | None:
         """The next message; None if an epoch without new rows is due."""
-        if not self._epochs.backlog_due or self._once:
+        if self._once:
             return self._inbox.get()
-        if self._epochs.follow_up and self._inbox.empty():
+        if not self._epochs.backlog_due:
+            try:
+                return self._inbox.get(timeout=self._epochs.idle_wait)
+            except queue.Empty:
+                return None
+        if (self._epochs.follow_up or self._epochs.change_pending) and self._inbox.empty():
             return None
         due = self._idle_since + (_BACKLOG_EVERY if self._epochs.waiting else _METRICS_AFTER)
         latest = due + _GIVE_WAY

@@ -7,9 +7,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from headgate.graph.queries import Query, QueryClass
+from headgate.graph.queries import Phase, Query, QueryClass
+from headgate.graph.specs import SPEC_WINDOW
 from headgate.operators.batch import Arrival
-from headgate.runtime.latency import Latency
+from headgate.runtime.latency import Latency, RecentLatency
 from headgate.spark.epochs import Epoch
 
 
@@ -26,7 +27,10 @@ class DriverMetrics:
         self._dead: dict[str, int] = {}
         self._network: dict[str, Any] = {}
         self._seconds: dict[str, float] = {}
+        self._reported = time.monotonic()
         self._latency: dict[str, Latency] = {}
+        self._recent: dict[str, RecentLatency] = {}
+        self._pace: dict[str, float] = {}
         # Of the epochs that are committed and not yet published.
         self._arrivals: dict[int, dict[str, Arrival]] = {}
 
@@ -39,6 +43,7 @@ class DriverMetrics:
             self._seconds = epoch.seconds
             self._arrivals[epoch.number] = epoch.arrivals
             if epoch.metrics is not None:
+                self._note_pace(epoch.metrics["performance"])
                 self._network = epoch.metrics
             for name, rows in epoch.rows.items():
                 self._rows[name] = self._rows.get(name, 0) + rows
@@ -51,6 +56,38 @@ class DriverMetrics:
         with self._lock:
             for query, arrival in self._arrivals.pop(epoch, {}).items():
                 self._latency.setdefault(query, Latency()).add(now, arrival)
+                self._recent.setdefault(query, RecentLatency(SPEC_WINDOW)).add(now, arrival)
+
+    def _note_pace(self, now: Mapping[str, float]) -> None:
+        """The metrics of objectives between the last report of the network and this one, at `now`."""
+        before, moment = self._network.get("performance"), time.monotonic()
+        elapsed, self._reported = moment - self._reported, moment
+        # After a restore the totals may be lower than before.
+        if before is None or elapsed <= 0 or now["results"] < before["results"]:
+            return
+        change = {name: now[name] - before[name] for name in now}
+        self._pace = {
+            "output": change["results"] / elapsed,
+            "queue": change["queued_rows"] / elapsed,
+            "memory": change["queued_bytes"] / elapsed,
+            "freshness": change["staleness"] / elapsed,
+        }
+        if change["results"]:
+            self._pace["delay"] = change["delay"] / change["results"]
+
+    @property
+    def pace(self) -> dict[str, float]:
+        """The measured metrics of objectives over the last interval between two reports of the network."""
+        with self._lock:
+            return dict(self._pace)
+
+    def recent(self, query: str) -> tuple[Latency, Mapping[str, Any]]:
+        """The latencies of a query's results published in the last SPEC_WINDOW seconds, and the network's newest
+        figures of the query."""
+        with self._lock:
+            known = self._recent.get(query)
+            latency = Latency() if known is None else known.whole(time.time())
+            return latency, _whole(self._network.get("queries", {}), query)
 
     def forget_failure(self, query: str) -> None:
         """The query is dropped."""
@@ -61,8 +98,11 @@ class DriverMetrics:
         """Restarts the latency figures."""
         with self._lock:
             self._latency.clear()
+            self._recent.clear()
 
-    def report(self, queries: Mapping[str, Query], classes: Mapping[str, QueryClass], running: bool) -> dict[str, Any]:
+    def report(
+        self, queries: Mapping[str, Query], classes: Mapping[str, QueryClass], phases: Mapping[str, Phase]
+    ) -> dict[str, Any]:
         """The metrics of `Engine.metrics`, without the engine's own settings."""
         with self._lock:
             merged: dict[str, Latency] = {}
@@ -70,11 +110,11 @@ class DriverMetrics:
             for name, query in queries.items():
                 latency = self._latency.get(name, Latency())
                 merged.setdefault(query.cls.name, Latency()).merge(latency)
-                figures = _with_latency(self._network.get("queries", {}).get(name, {}), latency)
+                figures = _with_latency(_whole(self._network.get("queries", {}), name), latency)
                 figures["class"] = query.cls.name
                 figures["published"] = self._rows.get(name, 0)
                 figures["error"] = self._failed.get(name) or figures.get("error")
-                figures["state"] = "failed" if figures["error"] else "running" if running else "stopped"
+                figures["state"] = "failed" if figures["error"] else phases[name]
                 by_query[name] = figures
             by_class: dict[str, Any] = {}
             for name, latency in merged.items():
@@ -92,6 +132,17 @@ class DriverMetrics:
                 "epoch_seconds": dict(self._seconds),
                 "dead_letters": dict(self._dead),
             }
+
+
+def _whole(queries: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
+    """The network's figures of a query, with what its fragments hold (see `exchange.py`)."""
+    figures = dict(queries.get(name, {}))
+    for other, part in queries.items():
+        if figures and other.startswith(f"{name}/"):
+            for kind in ("queue_rows", "waiting_bytes", "state_bytes", "late", "dropped"):
+                figures[kind] += part[kind]
+            figures["oldest"] = max(figures["oldest"], part["oldest"])
+    return figures
 
 
 def _with_latency(network: Mapping[str, Any], latency: Latency) -> dict[str, Any]:

@@ -236,6 +236,8 @@ class Host:
             resident.fail_as_elsewhere(failure)
         if request.event_times is not None:
             resident.advance(request.event_times)
+        if request.idle:
+            resident.catch_up(request.idle)
         if request.reached:
             resident.receive(request.exchange, request.reached)
         if request.packing is None:
@@ -283,8 +285,10 @@ class Host:
                 grants=grants + report.grants,
                 selected=resident.selected,
                 event_times=resident.event_times,
+                arrived=resident.arrived,
                 exchange=exchange,
                 reached=reached,
+                once=cut.once,
                 seconds={
                     "restore": ready - began,
                     "read": fed - ready,

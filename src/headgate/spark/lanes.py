@@ -144,6 +144,11 @@ class Lanes:
         return all(planned.ended for planned in self._planned.values())
 
     @property
+    def any(self) -> bool:
+        """Whether there are lanes: there are none before the first query begins."""
+        return bool(self._planned)
+
+    @property
     def delivering(self) -> bool:
         """Whether some lane is about to deliver rows."""
         return any(planned.lane is not None and planned.lane.delivering for planned in self._planned.values())

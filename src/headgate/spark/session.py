@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.spark import class_archive
+from headgate.spark.jvm_warnings import without_warnings
 from headgate.spark.shipping import package_zip, ship_package
 
 _QUIET = Path(__file__).with_name("log4j2.properties")
@@ -108,7 +109,8 @@ def session(
         given["spark.jars"] = f"{known},{given['spark.jars']}"
     for key, value in {**_ANYWHERE, **files, **here, **given}.items():
         builder = builder.config(key, value)
-    made = builder.getOrCreate()
+    with without_warnings():
+        made = builder.getOrCreate()
     if not local:
         python = made.sparkContext.getConf().get("spark.pyspark.python")
         if python:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from headgate.graph.expressions import Expr
 from headgate.graph.operators import Operator
 from headgate.graph.queries import Query, QueryClass, Stream, Table
+from headgate.graph.specs import Objectives
 from headgate.graph.types import Schema
 
 Value = TypeVar("Value")
@@ -76,6 +77,7 @@ class Context:
     branches: Names[SplitBranch] = field(default_factory=Names)
     time_zone: str = "UTC"
     type_of: TypeOf | None = None
+    objectives: Objectives = field(default_factory=dict)
 
     def copy(self) -> Context:
         """A copy that can be changed independently."""
@@ -88,6 +90,7 @@ class Context:
             Names(self.branches),
             self.time_zone,
             self.type_of,
+            self.objectives,
         )
 
     @property

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from headgate.graph.specs import Objectives
 from headgate.scheduling.amos.choice import LEARNERS, learner
 from headgate.scheduling.amos.controlled import Situation
 from headgate.scheduling.amos.learners import Learner
@@ -37,7 +38,7 @@ def _candidates() -> tuple[Policy, ...]:
 class Amos(Policy):
     """Each candidate runs for at least an `interval`; first each runs once, then the learner selects.
 
-    The spec may be replaced while it runs: assign `spec`.
+    The objectives may change while it runs (`pursue`): measures of all are kept, so nothing is forgotten.
     """
 
     name: ClassVar[str] = "amos"
@@ -100,6 +101,11 @@ class Amos(Policy):
         self._generation += 1
         self.history.append((now, self.current.name))
         return True
+
+    def pursue(self, objectives: Objectives) -> None:
+        self.spec = ObjectiveWeights.of(objectives or self.weights)
+        for policy in self.policies:
+            policy.pursue(objectives)
 
     def state(self) -> dict[str, Any]:
         """Everything but the older history: it grows with every selection, and only people read it."""
