@@ -86,7 +86,7 @@ class Plan:
                 "parts": tuple(map(_shown, self.parts)),
                 "modules": save_bytes(checkpoint, self.modules) if self.modules else "",
                 "objectives": self.objectives,
-                "known": tuple((state, _shown(query)) for state, query in self.known),
+                "known": tuple((_shown(asked), _shown(running)) for asked, running in self.known),
             }
             files = {*tables.values(), str(values["modules"])}
             all_known = (*self.queries, *(query for _, query in self.known))
