@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headgate.connectors.kafka_dead_letters import DeadLetterTopics
 from headgate.connectors.memory import MemorySink, MemoryWriter
 from headgate.connectors.registry import (
     RegisteredSinks,
@@ -56,6 +57,7 @@ from headgate.spark.lane_log import open_lane_log
 from headgate.spark.lanes import Lanes
 from headgate.spark.messages import HostAddress
 from headgate.spark.pace import TRIGGER_CORES, Pace
+from headgate.spark.packages import Package, at_start, named_in
 from headgate.spark.plan import Plan
 from headgate.spark.processes import node
 from headgate.spark.processor_use import ProcessorUse, engine_processes
@@ -69,6 +71,7 @@ from headgate.spark.session import session
 from headgate.spark.shipping import ship_package, user_modules
 from headgate.spark.spark_errors import expecting_errors, reason, spark_errors
 from headgate.spark.storage import below, is_local, without_secrets
+from headgate.spark.table_refresh import TableRefresh
 from headgate.spark.types import to_arrow
 from headgate.spark.warmup import warm_up
 from headgate.sql import Catalog
@@ -167,6 +170,7 @@ class Engine(QueryControl):
         self._lane_log = lane_log
         zone = "UTC" if spark is None else str(spark.conf.get("spark.sql.session.timeZone"))
         self._catalog = Catalog(Analyzer(lambda: self.spark).type_of, zone, connectors(), known=self._has_begun)
+        self._packages: set[Package] = set()
         self._frames: dict[str, Any] = {}
         self._lives = Lives()
         self._opened: dict[str, Query] = {}
@@ -181,6 +185,7 @@ class Engine(QueryControl):
         self._balance = Balance()
         self._plan: Plan | None = None
         self._tables: dict[str, pa.Table] = {}
+        self._refresh: TableRefresh | None = None
         self._epochs: Epochs | None = None
         self._publisher: Publisher | None = None
         self._driver: Driver | None = None
@@ -198,7 +203,8 @@ class Engine(QueryControl):
         """The Spark session; started when it is first needed."""
         with self._lock:
             if self._spark is None:
-                self._spark = session("headgate", self._master, local_files=is_local(self._lane_log or self._folder))
+                local_files = is_local(self._lane_log or self._folder)
+                self._spark = session("headgate", self._master, at_start(self._packages), local_files)
                 warm_up(self._spark)
             return self._spark
 
@@ -221,6 +227,7 @@ class Engine(QueryControl):
         with self._lock, self._changing() as dropped:
             known = self._catalog.mark().queries
             done = self._catalog.execute(text, file=file)
+            self._packages |= named_in(text)
             dropped += [known[each.name].name for each in done if each.done == "dropped" and each.name in known]
             return done
 
@@ -444,12 +451,14 @@ class Engine(QueryControl):
                 figures["spec"] = specs.get(name)
             objectives = objective_figures(self._catalog.objectives, self._metrics)
             pace = {} if self._pace is None else {"pace": self._pace.report()}
+            tables = {} if self._refresh is None else self._refresh.report()
             return {
                 **report,
                 "policy": self._policy,
                 "waiting": waiting,
                 "objectives": objectives,
                 "decision": self._decisions.last,
+                "tables": tables,
                 **pace,
             }
 
@@ -511,6 +520,7 @@ class Engine(QueryControl):
             starting = background.submit(start_hosts, spark, run, token, self._replicas, self._beside)
         spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
         self._tables = {}
+        self._refresh = TableRefresh(spark, lambda table: _loaded(spark, table), self._table_changed)
         self._load_tables()
         self._publisher = Publisher(
             checkpoint,
@@ -519,6 +529,7 @@ class Engine(QueryControl):
             self._published,
             self._ended.set,
             kept=not self._temporary,
+            letters=DeadLetterTopics(spark, lambda: self._catalog.streams),
         )
         jobs = SparkJobs(spark, f"headgate-{run}", Replies(host_folder(), token) if self._local else None)
         epochs = self._epochs = Epochs(
@@ -557,13 +568,6 @@ class Engine(QueryControl):
         """The queries whose specs count now: those that are neither paused nor over."""
         now = time.time()
         return {name: query for name, query in self.queries.items() if query.phase(now) == "running"}
-
-    def _load_tables(self) -> None:
-        """Reads the static tables that are not in memory yet."""
-        tables, loaded = dict(self._catalog.tables), self._tables
-        self._tables = {
-            name: loaded[name] if name in loaded else _loaded(self.spark, table) for name, table in tables.items()
-        }
 
     @property
     def _running(self) -> bool:
@@ -634,15 +638,30 @@ class Engine(QueryControl):
         if self._timetable is not None:
             self._timetable.wake()
 
+    def _load_tables(self) -> None:
+        """Reads the tables that were declared since."""
+        assert self._refresh is not None
+        for name, table in dict(self._catalog.tables).items():
+            if name not in self._tables:
+                # Before the rows: a file that changes meanwhile is read again.
+                files = self._refresh.fingerprint(table)
+                self._tables = {**self._tables, name: _loaded(self.spark, table)}
+                self._refresh.watch(table, self._tables[name], files)
+
+    def _table_changed(self, name: str, rows: pa.Table) -> None:
+        with self._lock:
+            self._tables = {**self._tables, name: rows}
+            self._changed()
+
     def _changed(self) -> None:
-        """A declaration or the policy changed: the next epoch uses the new plan."""
+        """A declaration, a table or the policy changed: the next epoch uses the new plan."""
         if self._driver is None or self._epochs is None:
             return
         now = time.time()
         queries = {name: replace(each, attempt=self._attempts.get(name, 0)) for name, each in self.queries.items()}
         self._open_sinks(self.queries.values())
+        self._load_tables()
         if self._plan is not None:
-            self._load_tables()
             self.spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
         lineup = self._lives.lineup(queries, now)
         streams = dict(self._catalog.streams)
@@ -724,6 +743,8 @@ class Engine(QueryControl):
 
     def _close(self, patience: float | None = _PATIENCE) -> None:
         """Ends everything but Spark; sinks have `patience` seconds to take what is committed."""
+        if self._refresh is not None:
+            self._refresh.close()
         if self._timetable is not None:
             self._timetable.close()
             self._timetable = None

@@ -18,6 +18,7 @@ from headgate.graph.specs import Objectives
 from headgate.operators.batch import FOREVER, Arrival, Batch
 from headgate.operators.contract import LiveOperator
 from headgate.operators.live import live
+from headgate.operators.lookup import LiveLookup
 from headgate.operators.send import LiveSend
 from headgate.operators.settings import Settings
 from headgate.operators.windows import highest
@@ -90,7 +91,7 @@ class Network:
     ) -> None:
         if threads is not None and threads < 1:
             raise ValueError(f"{threads} threads cannot run anything; give at least one")
-        given = settings or Settings()
+        self._settings = settings or Settings()
         self._policy = policy_of(policy)
         self._mode = mode_of(mode)
         self._threads = threads
@@ -107,7 +108,7 @@ class Network:
         self._state = NetworkState(
             graph,
             arranged(self._mode, self._policy),
-            lambda node: make(node, given),
+            lambda node: make(node, self._settings),
             self._memory,
             self._control,
             clock,
@@ -508,6 +509,14 @@ class Network:
                 for queued in self._state.outboxes.pop(name).waiting:
                     self._memory.release(queued)
             self._state.rebuild()
+
+    def renew_tables(self, settings: Settings) -> None:
+        """Lets the joins with static tables see other rows, from the next grant on."""
+        with self._control.alone():
+            self._settings = settings
+            for stage in self._state.wiring.stages:
+                if isinstance(stage.live, LiveLookup):
+                    stage.live.renew(settings)
 
     def quarantine(self, query: str, operator: str, detail: str, error: str) -> None:
         """Removes a query that failed before its rows reached the network, as if its operator had raised."""

@@ -276,6 +276,9 @@ class Lanes:
             for name in group:
                 for each in (planned.carried.get(name, RequiredColumns()), wanted[name]):
                     shared = RequiredColumns(shared.columns | each.columns, shared.foreign | each.foreign)
+            if not shared.columns and self._open(group).flaw is not None:
+                # Spark reads the text of malformed rows only beside a column: `SELECT count(*)` needs one as well.
+                shared = RequiredColumns({_cheapest(self._streams[group[0]].schema)}, shared.foreign)
             planned.carried.update(dict.fromkeys(group, shared))
         planned.version += 1
         flaws = {
@@ -358,6 +361,11 @@ def _columns(stream: Stream, carried: RequiredColumns) -> list[tuple[str, pa.Dat
         quoted = f"`{column.name.replace('`', '``')}`"
         columns.append((column.name, column.type, quoted if place in carried.columns else None))
     return columns
+
+
+def _cheapest(schema: Schema) -> int:
+    """The column that is carried where no query reads any: the first that is not nested."""
+    return next((place for place, type_ in enumerate(schema.types) if not pa.types.is_nested(type_)), 0)
 
 
 def _computed(carried: RequiredColumns) -> list[tuple[str, pa.DataType, str]]:

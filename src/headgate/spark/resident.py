@@ -176,6 +176,8 @@ class ResidentNetwork:
         plan = Plan.load(self._checkpoint, name)
         make_importable(plan.modules)
         local = LocalPlan(plan, self._replica)
+        if plan.tables != self._plan.tables:
+            self.network.renew_tables(Settings(tables=plan.tables))
         before, after = self._local.queries, local.queries
         running = self.network.queries
         kept = {name for name, query in after.items() if name in running and query.same_results(before[name])}

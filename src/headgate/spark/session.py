@@ -104,7 +104,10 @@ def session(
         here = _cluster()
     files = _LOCAL_FILES if local_files else {}
     builder = SparkSession.builder.master(master).appName(name)
-    for key, value in {**_ANYWHERE, **files, **here, **(settings or {})}.items():
+    given = dict(settings or {})
+    if "spark.jars" in given and (known := _defaults().get("spark.jars")):
+        given["spark.jars"] = f"{known},{given['spark.jars']}"
+    for key, value in {**_ANYWHERE, **files, **here, **given}.items():
         builder = builder.config(key, value)
     with without_warnings():
         made = builder.getOrCreate()

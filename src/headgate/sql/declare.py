@@ -109,7 +109,13 @@ def declare_table(statement: st.CreateTable, connectors: Connectors | None, scri
     source, options = checked(statement.options, statement.format, known, "table", script)
     if source in known:
         check_fit(known[source], options, statement.options, statement.format, schema, script)
-    return Table(statement.name.text, schema, source, options)
+    if statement.on_change is not None and "path" not in options:
+        raise script.error(
+            f"REFRESH ON CHANGE needs the option path, whose files are watched; write REFRESH EVERY for {source}",
+            statement.on_change,
+        )
+    every = None if statement.every is None else positive_duration(statement.every, script)
+    return Table(statement.name.text, schema, source, options, every, statement.on_change is not None)
 
 
 def declare_function(statement: st.CreateFunction, context: Context, script: Script) -> PythonFunction:

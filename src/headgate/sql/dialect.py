@@ -250,9 +250,23 @@ class HeadgateParser(SparkParser):
         name = self._name("the name of the table")
         columns, watermark = self._columns(name, "table")
         if watermark is not None:
-            self._refuse("a table has no watermark: it does not change", offset=watermark.column.at)
+            self._refuse("a table has no watermark: its rows have no order in time", offset=watermark.column.at)
         self._need("USING", "USING and a format, for example USING parquet OPTIONS (path '…')")
-        return st.CreateTable(at, name, columns, self._name("a format"), self._optional_options())
+        format_, options = self._name("a format"), self._optional_options()
+        every: st.Option | None = None
+        on_change: int | None = None
+        while self._match_text_seq("REFRESH"):
+            place = self._here()
+            if on_change is None and self._match_text_seq("ON", "CHANGE"):
+                on_change = place
+            elif every is None and self._match_text_seq("EVERY"):
+                value_at = self._here()
+                every = st.Option(
+                    st.Name("every", place), self._string("a duration, for example '10 minutes'"), value_at
+                )
+            else:
+                self._expected("EVERY 'duration' or ON CHANGE")
+        return st.CreateTable(at, name, columns, format_, options, every, on_change)
 
     def _create_function(self, at: int) -> st.CreateFunction:
         name = self._name("the name of the function")
