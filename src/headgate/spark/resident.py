@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.expressions.python import load
-from headgate.graph.expressions import Call
 from headgate.graph.operators import Operator
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
@@ -48,12 +47,6 @@ class EpochCut:
     arrivals: dict[str, tuple[int, float, float]]
     failed: dict[str, str]
     sent: list[tuple[str, pa.Table, float]]
-
-
-def functions_of(node: Operator) -> tuple[str, ...]:
-    """The Python functions in an operator's expressions, as "module:function"."""
-    calls = (part for _, expr in node.expressions for part in expr.walk() if isinstance(part, Call))
-    return tuple(dict.fromkeys(call.option for call in calls if call.name == "python"))
 
 
 def error_of(verdict: Verdict, functions: Sequence[str]) -> str:
@@ -135,7 +128,7 @@ class ResidentNetwork:
         nodes = [node for query in queries for node in query.plan.walk()] if self._verdicts else []
         for node in nodes:
             verdict = self._verdicts.get(key_of(node))
-            functions = functions_of(node)
+            functions = tuple(node.python_functions)
             if verdict is not None and verdict.function and len(functions) == 1:
                 found[functions[0]] = verdict
         return found
@@ -150,7 +143,7 @@ class ResidentNetwork:
         return None
 
     def _error(self, node: Operator) -> str | None:
-        key, functions = key_of(node), functions_of(node)
+        key, functions = key_of(node), tuple(node.python_functions)
         if key in self._verdicts:
             return error_of(self._verdicts[key], functions)
         for function in functions:
