@@ -23,6 +23,7 @@ class Experiment:
 
 EXPERIMENTS: Mapping[str, Experiment] = {
     "amos-example": Experiment("amos:example", "002 Tables 1, 2: three filters under FIFO and MTIQ, to the digit"),
+    "amos-figure-2": Experiment("amos:figure_2", "002 Fig. 2: four single algorithms on the two-stream plan"),
     "amos-delay": Experiment("amos:delay", "002 Fig. 5: AMoS with tuple delay as its objective"),
     "amos-queue": Experiment("amos:queue", "002 Fig. 6: AMoS with queue size as its objective"),
     "amos-70-30": Experiment("amos:delay_70_rate_30", "002 Fig. 7: 70% tuple delay, 30% output rate"),

@@ -31,7 +31,7 @@ class Scheduler:
         self.policy = policy
         self.view = view
         self.decisions = 0
-        self.due = now + policy.interval
+        self.due = now + policy.refresh_every
         self.units: Units
         self.selector: Selector
         self.watches_growth = False
@@ -76,7 +76,7 @@ class Scheduler:
 
     def refresh(self, now: float) -> None:
         """Let the policy rank again, or cut again, from fresh statistics."""
-        self.due = now + self.policy.interval
+        self.due = now + self.policy.refresh_every
         if self.policy.refresh(self.view, now):
             cut = self.policy.cut(self.view)
             if cut != self._target or self.policy.generation != self._generation:
@@ -88,7 +88,7 @@ class Scheduler:
     def replace(self, policy: Policy, now: float) -> None:
         """Continue with another policy."""
         self.policy = policy
-        self.due = now + policy.interval
+        self.due = now + policy.refresh_every
         self.change(policy.cut(self.view))
 
     def change(self, cut: Cut) -> None:

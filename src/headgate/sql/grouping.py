@@ -262,7 +262,7 @@ class GroupBinder:
         calls = tuple(self._calls)
         fields = [Field("window", self._window_type(window))] if window is not None else []
         fields += [Field(f"key{i}", k.type) for i, k in enumerate(keys)]
-        fields += [Field(f"{c.name}{i}", c.type) for i, c in enumerate(calls)]
+        fields += [Field(f"{c.label}{i}", c.type) for i, c in enumerate(calls)]
         if window is None:
             fields.append(Field("deleted", t.BOOLEAN, False))
         first_call = (1 if window is not None else 0) + len(keys)

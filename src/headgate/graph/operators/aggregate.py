@@ -42,12 +42,16 @@ class AggregateCall(Clause):
         state = "".join(f" {column.name}:{column.type}" for column in self.state)
         return f"{self.name}{option}({distinct}{inside}){where}:{self.type}{state}"
 
+    @property
+    def label(self) -> str:
+        """The name of the function for people."""
+        return self.option.rpartition(":")[2] if self.name == "python" else self.name
+
     def describe(self, write: Write, names: Sequence[str]) -> str:
         """The call in words, over columns of these names."""
         inside = ", ".join(write(arg, names) for arg in self.args) or "*"
         where = f" FILTER ({write(self.where, names)})" if self.where is not None else ""
-        name = self.option.rpartition(":")[2] if self.name == "python" else self.name
-        return f"{name}({'DISTINCT ' if self.distinct else ''}{inside}){where}"
+        return f"{self.label}({'DISTINCT ' if self.distinct else ''}{inside}){where}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,8 @@ from headgate.scheduling.view import Performance, View
 
 # Selections in a saved state.
 _HISTORY = 100
+# A learner that watches the backlog sees it this often (s), if a candidate runs longer.
+_SAMPLE = 1.0
 
 
 def _candidates() -> tuple[Policy, ...]:
@@ -71,6 +73,10 @@ class Amos(Policy):
         return self.policies[self._current]
 
     @property
+    def refresh_every(self) -> float:
+        return min(self.interval, _SAMPLE) if self._learner.watches else self.interval
+
+    @property
     def generation(self) -> int:
         return self._generation
 
@@ -88,10 +94,12 @@ class Amos(Policy):
         changed = self.current.refresh(view, now)
         if now <= self._since:
             return changed
-        self._score(view.performance, now - self._since)
         if self._learner.watches:
             found, self._found = self._found, Situation.of(view)
             self._learner.compare(self._names[self._current], found, self._found, self.spec.weights)
+        if now < self._since + self.interval * (1 - 1e-9):
+            return changed
+        self._score(view.performance, now - self._since)
         self._before, self._since = view.performance.copy(), now
         following = self._select()
         if following == self._current:
