@@ -42,6 +42,9 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "cqc-b": Experiment("cqc:b", "004 Figs. 3, 5: two critical joins, workload B"),
     "cqc-c": Experiment("cqc:c", "004 Figs. 3, 6: the same with other priorities, workload C"),
     "hmts-decoupling": Experiment("hmts:decoupling", "000 Fig. 6: joins with and without queues before them"),
+    "hmts-decoupling-live": Experiment(
+        "live_decoupling:decoupling_live", "000 Fig. 6 on real threads, with bounded queues"
+    ),
     "hmts-burst": Experiment("hmts:burst", "000 Figs. 9, 10: a burst before an expensive predicate"),
     "hmts-modes": Experiment("live_hmts:modes", "000 Fig. 7: five selections under DI, GTS and OTS"),
     "hmts-scale": Experiment("live_hmts:scale", "000 Fig. 8: DI and one thread per operator, 1 to 200 queries"),

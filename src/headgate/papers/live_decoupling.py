@@ -69,7 +69,7 @@ class SleepingJoin(Stateless):
 
 
 class SourceThread:
-    """A source that delivers at a constant rate in a thread of its own; what it could not deliver in time comes later."""
+    """A source that delivers at a constant rate in a thread of its own; what it cannot deliver in time comes later."""
 
     def __init__(self, network: Network, stream: str, bound: int, seconds: float, start: float) -> None:
         self._network, self._stream, self._bound = network, stream, bound
@@ -102,8 +102,7 @@ class SourceThread:
 
 
 def scaled(model: JoinModel) -> JoinModel:
-    """The join over a window that is shorter by `FASTER`, with pairs as many times as expensive: it saturates at a tenth
-    of the time."""
+    """The join over a window that is shorter by `FASTER`, with pairs as many times as expensive."""
     return replace(model, window=WINDOW / FASTER, match=model.match * FASTER, probe=model.probe * FASTER)
 
 

@@ -1,9 +1,9 @@
 """002 Fig. 4(b) and §4.1: the two-stream query plan, its streams, and one run of an algorithm over it.
 
-The selectivities and times in Fig. 4 are illegible (except Op4: 0.25 and 0.25; read as 0.25 and half of Op1's time), and
-the paper does not give the rates, the start-up cost of an operator, the time slice or the length of a run. They were
-fixed on seeds 101 to 106 by Fig. 2 alone, before AMoS ran with them: docs/papers.md lists every setting tried. The Chain
-paper (002's reference 3), from which the plans are taken, could not be had.
+The selectivities and times in Fig. 4 are illegible (except Op4: 0.25 and 0.25; read as 0.25 and half of Op1's time).
+The paper does not give the rates, the start-up cost of an operator, the time slice or the length of a run. They were
+fixed on seeds 101 to 106 by Fig. 2 alone, before AMoS ran with them: docs/papers.md lists every setting tried. The
+Chain paper (002's reference 3), from which the plans are taken, could not be had.
 """
 
 from __future__ import annotations

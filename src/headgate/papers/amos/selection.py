@@ -1,7 +1,7 @@
 """002 Figs. 2 and 5–9: the single algorithms, and AMoS compared with them. A rule is written from the paper's sentence.
 
-The rules were written before AMoS ran on the present setting. `holds` refers to the paper's roulette wheel; the same rule
-applied to our learner is shown beside it.
+The rules were written before AMoS ran on the present setting. `holds` refers to the paper's roulette wheel; the same
+rule applied to our learner is shown beside it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def figure_2(seed: int, seeds: int = SEEDS, seconds: float = SECONDS) -> Outcome
         source="002 Fig. 2",
         claim="Chain and MTIQ have the shortest queues and, near the end, the longest delays; FIFO is among the best "
         "two on delay",
-        paper={name: None for name in names.values()},
+        paper=dict.fromkeys(names.values()),
         measured={name: found.means(key) for key, name in names.items()},
         rule=as_in_figure_2,
         setup=setup(seed, seeds, seconds),
@@ -101,15 +101,16 @@ def delay(seed: int, seeds: int = SEEDS, seconds: float = SECONDS) -> Outcome:
 
 def queue(seed: int, seeds: int = SEEDS, seconds: float = SECONDS) -> Outcome:
     """Fig. 6: the objective is total queue size."""
-    claim = (
-        f"With queue size as the only objective, AMoS has the shortest queues in {OFTEN:.0%} of the time bins or more"
-    )
+    claim = f"With queue size as the objective, AMoS has the shortest queues in {OFTEN:.0%} of the time bins or more"
     return _outcome("amos-queue", "002 Fig. 6", claim, {"queue": 1.0}, often_shortest, seed, seeds, seconds)
 
 
 def delay_70_rate_30(seed: int, seeds: int = SEEDS, seconds: float = SECONDS) -> Outcome:
     """Fig. 7: 70% tuple delay, 30% output rate."""
-    claim = f"At 70% delay and 30% output: a lower delay than every single algorithm, an output within {NEAR:.0%} of their mean, the best score"
+    claim = (
+        "At 70% delay and 30% output: a lower delay than every single algorithm, an output within "
+        f"{NEAR:.0%} of their mean, the best score"
+    )
     return _outcome("amos-70-30", "002 Fig. 7", claim, DELAY_70, best_compromise, seed, seeds, seconds)
 
 

@@ -121,7 +121,7 @@ class ControlledThompson(Learner):
         )
 
     def _draw(self, random: Random) -> Floats:
-        """An effect for each candidate at the present backlog, drawn from the posterior of the regression; less is better.
+        """An effect for each candidate at the present backlog, drawn from the regression's posterior; less is better.
 
         The regression is linear in the levels, so the present weights apply to all earlier intervals.
         """
