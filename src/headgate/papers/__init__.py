@@ -38,6 +38,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "mavstream-memory": Experiment("mavstream:memory", "003 Fig. 6.2: peak memory by input rate"),
     "mavstream-throughput": Experiment("mavstream:throughput", "003 Figs. 6.3–6.6: variation of the output rate"),
     "mavstream-burst": Experiment("mavstream:burst", "003 Fig. 6.7: memory during and after bursts"),
+    "mavstream-as-run": Experiment("mavstream:as_run", "003 §5.1.3: the same, operator by operator as in the thesis"),
     "cqc-a": Experiment("cqc:a", "004 Figs. 3, 4: 21 queries in three classes, workload A"),
     "cqc-b": Experiment("cqc:b", "004 Figs. 3, 5: two critical joins, workload B"),
     "cqc-c": Experiment("cqc:c", "004 Figs. 3, 6: the same with other priorities, workload C"),
