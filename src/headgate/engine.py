@@ -64,7 +64,6 @@ from headgate.spark.processor_use import ProcessorUse, engine_processes
 from headgate.spark.publisher import Publisher
 from headgate.spark.replicas import default_replicas, hosts_per_node, parts_of, placed
 from headgate.spark.replies import Replies
-from headgate.spark.resident import functions_of
 from headgate.spark.results import Results, Writer
 from headgate.spark.resumption import Resumption
 from headgate.spark.session import session
@@ -765,7 +764,7 @@ class Engine(QueryControl):
 
 def _functions(queries: Iterable[Query]) -> set[str]:
     """The Python functions that queries use."""
-    return {function for query in queries for node in query.plan.walk() for function in functions_of(node)}
+    return {function for query in queries for node in query.plan.walk() for function in node.python_functions}
 
 
 def _loaded(spark: Any, table: Any) -> pa.Table:

@@ -15,7 +15,7 @@ from headgate.cli.failures import InputError
 
 if TYPE_CHECKING:
     from headgate.feeder import Feed, Feeder, Progress, Target
-    from headgate.simulation import Arrivals
+    from headgate.simulation.arrivals import ArrivalBlocks
 
 _PLAIN_EVERY = 5.0
 _LINE_EVERY = 0.5
@@ -172,7 +172,7 @@ def _summary(progress: Progress) -> None:
         typer.echo(f"  {stream}: {part.rows:,} rows, lag at most {part.worst_lag * 1000:.0f} ms")
 
 
-def _phases(text: str) -> Callable[[float], Arrivals]:
+def _phases(text: str) -> Callable[[float], ArrivalBlocks]:
     """Makes the arrival process of a stream from `ROWS@RATE,…`; all streams get the same."""
     from headgate.feeder import Bursts
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headgate.graph.types import sql_name
-from headgate.simulation.arrivals import Arrivals, Moments
+from headgate.simulation.arrivals import ArrivalBlocks, Moments
 
 EVENT_TIME = pa.timestamp("us", "UTC")
 
@@ -84,7 +84,7 @@ class Feed:
 
     stream: str
     maker: RowMaker
-    arrivals: Arrivals
+    arrivals: ArrivalBlocks
 
     def declaration(
         self, using: str, options: Mapping[str, str], delay: str = "1 SECOND", more: Mapping[str, str] | None = None
@@ -106,7 +106,7 @@ class Feed:
 class Schedule:
     """The arrival times of one stream, in order, each returned once."""
 
-    def __init__(self, arrivals: Arrivals, random: np.random.Generator) -> None:
+    def __init__(self, arrivals: ArrivalBlocks, random: np.random.Generator) -> None:
         self._blocks = arrivals.blocks(random)
         self._drawn: list[Moments] = []
         self.ended = False

@@ -36,6 +36,7 @@ from headgate.runtime.store import Folder, Store
 from headgate.runtime.threads import StuckGrants, ThreadControl, Workers
 from headgate.scheduling import Policy
 from headgate.scheduling import policy as policy_of
+from headgate.scheduling.statistics import Statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -536,6 +537,13 @@ class Network:
         """
         with self._control.alone():
             self._state.rebuild({**self._state.figures(), **known})
+
+    def freeze_statistics(self) -> Statistics:
+        """The statistics, whose estimates do not change from now on: a simulation can run with the same ranks."""
+        with self._control.alone():
+            statistics = self._state.loop.view.statistics
+            statistics.frozen = True
+            return statistics
 
     # Snapshots --------------------------------------------------------------------------------------------
 

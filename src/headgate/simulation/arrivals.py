@@ -25,7 +25,7 @@ BLOCK = 8192
 
 
 class Arrivals(Protocol):
-    """An arrival process, drawn row by row or in arrays. Both are in non-decreasing order."""
+    """An arrival process, drawn row by row in non-decreasing order."""
 
     @property
     def rate(self) -> float:
@@ -35,6 +35,10 @@ class Arrivals(Protocol):
     def times(self, random: Random) -> Iterator[float]:
         """The arrival time of each row."""
         ...
+
+
+class ArrivalBlocks(Arrivals, Protocol):
+    """An arrival process that can also be drawn in arrays."""
 
     def blocks(self, random: np.random.Generator) -> Iterator[Moments]:
         """The arrival times in arrays of at most BLOCK rows, for which there is no loop over rows."""

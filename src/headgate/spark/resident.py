@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.expressions.python import load
-from headgate.graph.expressions import Call
 from headgate.graph.operators import Operator
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
@@ -49,12 +48,6 @@ class EpochCut:
     failed: dict[str, str]
     sent: list[tuple[str, pa.Table, float]]
     once: dict[str, tuple[int, int]]
-
-
-def functions_of(node: Operator) -> tuple[str, ...]:
-    """The Python functions in an operator's expressions, as "module:function"."""
-    calls = (part for _, expr in node.expressions for part in expr.walk() if isinstance(part, Call))
-    return tuple(dict.fromkeys(call.option for call in calls if call.name == "python"))
 
 
 def error_of(verdict: Verdict, functions: Sequence[str]) -> str:
@@ -137,7 +130,7 @@ class ResidentNetwork:
         nodes = [node for query in queries for node in query.plan.walk()] if self._verdicts else []
         for node in nodes:
             verdict = self._verdicts.get(key_of(node))
-            functions = functions_of(node)
+            functions = tuple(node.python_functions)
             if verdict is not None and verdict.function and len(functions) == 1:
                 found[functions[0]] = verdict
         return found
@@ -152,7 +145,7 @@ class ResidentNetwork:
         return None
 
     def _error(self, node: Operator) -> str | None:
-        key, functions = key_of(node), functions_of(node)
+        key, functions = key_of(node), tuple(node.python_functions)
         if key in self._verdicts:
             return error_of(self._verdicts[key], functions)
         for function in functions:

@@ -99,6 +99,11 @@ class CreateFunction(Statement):
 
 
 @dataclass(frozen=True)
+class CreateAggregate(CreateFunction):
+    """CREATE AGGREGATE name(parameters) RETURNS type AS 'module:Class' WITH (timeout = '5 seconds')."""
+
+
+@dataclass(frozen=True)
 class Branch:
     """One output of a split; no condition is OTHERWISE."""
 

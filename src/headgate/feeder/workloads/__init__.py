@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from headgate.feeder.feed import Feed, RowMaker
 from headgate.feeder.feeder import FeedError
 from headgate.feeder.workloads import auctions, packets, readings, sensors
-from headgate.simulation.arrivals import Arrivals, Constant, Poisson, bursty
+from headgate.simulation.arrivals import ArrivalBlocks, Constant, Poisson, bursty
 
-ARRIVALS: Mapping[str, Callable[[float], Arrivals]] = {"poisson": Poisson, "bursty": bursty, "periodic": Constant}
+ARRIVALS: Mapping[str, Callable[[float], ArrivalBlocks]] = {"poisson": Poisson, "bursty": bursty, "periodic": Constant}
 """The arrival processes, by name; each is made from a mean rate (rows/s)."""
 
 
@@ -41,7 +41,7 @@ WORKLOADS: Mapping[str, FeedWorkload] = {
 
 
 def workload(
-    name: str, rate: float = 1000.0, arrivals: str | Callable[[float], Arrivals] = "poisson", seed: int = 0
+    name: str, rate: float = 1000.0, arrivals: str | Callable[[float], ArrivalBlocks] = "poisson", seed: int = 0
 ) -> list[Feed]:
     """The feeds of a workload. `rate` is that of all streams together; `arrivals` makes the process of each stream."""
     if name not in WORKLOADS:
