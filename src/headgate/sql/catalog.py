@@ -221,7 +221,7 @@ class Catalog:
             case st.CreateFunction(name=name):
                 self._new_function(name, script)
                 context.functions[name.text] = declare.declare_function(statement, context, script)
-                return Result("created", "function", name.text)
+                return Result("created", context.functions[name.text].kind, name.text)
             case st.CreateSplit():
                 return self._split(statement, script)
             case st.CreateQuery(name=name):
@@ -378,8 +378,9 @@ class Catalog:
     def _new_function(self, name: st.Name, script: Script) -> None:
         from headgate.expressions import functions
 
-        if name.text in self._context.functions:
-            raise script.error(f"function {name.text} is declared already", name.at)
+        known = self._context.functions.get(name.text)
+        if known is not None:
+            raise script.error(f"{known.kind} {name.text} is declared already", name.at)
         lower = name.text.lower()
         if functions.canonical(lower) is not None or functions.is_aggregate(lower):
             raise script.error(f"{name.text} is a function of Spark's; choose another name", name.at)
