@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import secrets
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 
+from headgate.connectors.kafka_dead_letters import DeadLetterTopics
 from headgate.connectors.memory import MemorySink, MemoryWriter
 from headgate.connectors.registry import (
     RegisteredSinks,
@@ -36,12 +39,14 @@ from headgate.control.quality import Quality, objective_figures
 from headgate.control.query_control import EngineError, QueryControl
 from headgate.control.setting import Setting
 from headgate.control.tuning import Tuning
+from headgate.explanation.explained import Explanation, explain
 from headgate.graph.queries import Query, Sink, Stream
 from headgate.graph.specs import Spec
 from headgate.graph.types import Schema
+from headgate.runtime.latency import Latency
 from headgate.runtime.limits import Limits
 from headgate.runtime.modes import mode_of
-from headgate.scheduling import Scheduler, Topology, View
+from headgate.scheduling import PolicyError, Scheduler, Topology, View, policies
 from headgate.scheduling import policy as policy_of
 from headgate.scheduling.amos import Auto
 from headgate.spark.analysis import Analyzer
@@ -57,23 +62,25 @@ from headgate.spark.jobs import SparkJobs
 from headgate.spark.lane_log import open_lane_log
 from headgate.spark.lanes import Lanes
 from headgate.spark.messages import HostAddress
-from headgate.spark.pace import TRIGGER_CORES, LatencyTarget, Pace
+from headgate.spark.pace import TRIGGER_CORES, Pace
+from headgate.spark.packages import Package, at_start, named_in
 from headgate.spark.plan import Plan
 from headgate.spark.processes import node
 from headgate.spark.processor_use import ProcessorUse, engine_processes
 from headgate.spark.publisher import Publisher
 from headgate.spark.replicas import default_replicas, hosts_per_node, parts_of, placed
 from headgate.spark.replies import Replies
-from headgate.spark.resident import functions_of
-from headgate.spark.results import Writer
+from headgate.spark.results import Results, Writer
 from headgate.spark.resumption import Resumption
 from headgate.spark.session import session
 from headgate.spark.shipping import ship_package, user_modules
 from headgate.spark.spark_errors import expecting_errors, reason, spark_errors
 from headgate.spark.storage import below, is_local, without_secrets
+from headgate.spark.table_refresh import TableRefresh
 from headgate.spark.types import to_arrow
 from headgate.spark.warmup import warm_up
 from headgate.sql import Catalog
+from headgate.sql.catalog import Result
 
 _SINKS = f"{RegisteredSinks.__module__}:{RegisteredSinks.__name__}"
 """What hosts open folders with (see `Delivery`)."""
@@ -86,6 +93,17 @@ _PATIENCE = 2.5
 def _check(policy: str) -> None:
     """PolicyError if there is no such policy, or if it runs in simulation only."""
     Scheduler(policy_of(policy), View.of(Topology.of({"operator": ["stream"]})))
+
+
+@cache
+def live_policies() -> dict[str, str]:
+    """The policies that an engine can run, each with a line about it."""
+    found: dict[str, str] = {}
+    for name, cls in policies().items():
+        with suppress(PolicyError):
+            _check(name)
+            found[name] = (inspect.getdoc(cls) or "").partition("\n")[0]
+    return found
 
 
 class Engine(QueryControl):
@@ -157,11 +175,14 @@ class Engine(QueryControl):
         self._lane_log = lane_log
         zone = "UTC" if spark is None else str(spark.conf.get("spark.sql.session.timeZone"))
         self._catalog = Catalog(Analyzer(lambda: self.spark).type_of, zone, connectors(), known=self._has_begun)
+        self._packages: set[Package] = set()
         self._frames: dict[str, Any] = {}
         self._lives = Lives()
         self._opened: dict[str, Query] = {}
         self._timetable: Timetable | None = None
         self._memory: dict[str, tuple[Query, MemoryWriter]] = {}
+        self._attempts: dict[str, int] = {}
+        self._listeners: dict[str, list[Callable[[Results], None]]] = {}
         self._lock = threading.RLock()
         self._metrics = DriverMetrics()
         self._quality = Quality()
@@ -173,6 +194,7 @@ class Engine(QueryControl):
         self._balance = Balance()
         self._plan: Plan | None = None
         self._tables: dict[str, pa.Table] = {}
+        self._refresh: TableRefresh | None = None
         self._epochs: Epochs | None = None
         self._publisher: Publisher | None = None
         self._driver: Driver | None = None
@@ -190,7 +212,8 @@ class Engine(QueryControl):
         """The Spark session; started when it is first needed."""
         with self._lock:
             if self._spark is None:
-                self._spark = session("headgate", self._master, local_files=is_local(self._lane_log or self._folder))
+                local_files = is_local(self._lane_log or self._folder)
+                self._spark = session("headgate", self._master, at_start(self._packages), local_files)
                 warm_up(self._spark)
             return self._spark
 
@@ -205,10 +228,17 @@ class Engine(QueryControl):
         """Everything declared so far."""
         return self._catalog
 
-    def execute(self, text: str, file: str = "<text>") -> None:
-        """Executes statements: CREATE CLASS, STREAM, TABLE, FUNCTION, QUERY …; SqlError at the first problem."""
-        with self._lock, self._changing():
-            self._catalog.execute(text, file=file)
+    def execute(self, text: str, file: str = "<text>") -> list[Result]:
+        """Executes statements: CREATE CLASS, STREAM, TABLE, FUNCTION, QUERY …; SqlError at the first problem.
+
+        All take effect or none, also if a source or a sink cannot be opened (SourceError, SinkError).
+        """
+        with self._lock, self._changing() as dropped:
+            known = self._catalog.mark().queries
+            done = self._catalog.execute(text, file=file)
+            self._packages |= named_in(text)
+            dropped += [known[each.name].name for each in done if each.done == "dropped" and each.name in known]
+            return done
 
     def stream(self, name: str, frame: Any, idle: str | None = None) -> None:
         """Declares any streaming DataFrame as a stream; `frame.withWatermark(…)` gives its event time. After `idle`
@@ -221,10 +251,9 @@ class Engine(QueryControl):
         for place, part in enumerate(frame.schema.fields):
             if "spark.watermarkDelayMs" in part.metadata:
                 event, delay = place, int(part.metadata["spark.watermarkDelayMs"]) * 1000
-        with self._lock:
+        with self._lock, self._changing():
             self._catalog.add_stream(Stream(name, Schema.of(*columns), event, delay, "dataframe"), idle)
             self._frames[name] = frame
-            self._changed()
 
     def query(
         self,
@@ -250,16 +279,41 @@ class Engine(QueryControl):
     def drop(self, name: str) -> None:
         """Ends a query, frees its state and forgets it."""
         with self._lock:
-            if name not in self._catalog.queries:
-                raise EngineError(f"there is no query {name}")
-            with self._changing():
-                self._catalog.drop_query(name)
-            self._metrics.forget_failure(name)
+            declared = self.declared(name).name
+            with self._changing() as dropped:
+                self._catalog.drop_query(declared)
+                dropped.append(declared)
+
+    def retry(self, name: str) -> None:
+        """Runs a query that failed again. It starts without state and sees the rows that arrive from now on."""
+        with self._lock:
+            query = self.declared(name)
+            if self.metrics()["queries"][query.name]["state"] != "failed":
+                raise EngineError(f"query {query.name} has not failed: there is nothing to try again")
+            self._attempts[query.name] = self._attempts.get(query.name, 0) + 1
+            self._changed()
+            self._metrics.forget_failure(query.name)
+
+    def check(self, text: str, file: str = "<text>") -> list[Result]:
+        """What `execute` would do; SqlError at the first problem. Nothing is declared, and no source or sink opened."""
+        with self._lock:
+            before = self._catalog.mark()
+            try:
+                return self._catalog.execute(text, file=file)
+            finally:
+                self._catalog.back_to(before)
 
     @property
     def queries(self) -> dict[str, Query]:
         """The queries as declared."""
         return dict(self._catalog.queries)
+
+    def declared(self, name: str) -> Query:
+        """A query by its name, in any case; EngineError if there is none."""
+        if name not in self._catalog.queries:
+            names = ", ".join(sorted(self._catalog.queries)) or "none"
+            raise EngineError(f"there is no query {name}; there are: {names}")
+        return self._catalog.queries[name]
 
     @property
     def policy(self) -> str:
@@ -275,7 +329,10 @@ class Engine(QueryControl):
     # Running ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Starts running, or continues where the checkpoint ended. Returns when the streams are being read."""
+        """Starts running, or continues where the checkpoint ended. Returns when the streams are being read.
+
+        Queries may be declared later: an engine without any waits for the first.
+        """
         driver = self._open()
         if self.resumption is not None and self.resumption.complete:
             self._close()
@@ -292,6 +349,8 @@ class Engine(QueryControl):
 
     def run_once(self) -> None:
         """Reads all rows that are available now, ends the streams, emits every window, and stops."""
+        if not self._catalog.queries:
+            raise EngineError("there is nothing to run: declare a query first")
         driver = self._open()
         try:
             if self.resumption is None or not self.resumption.complete:
@@ -366,16 +425,29 @@ class Engine(QueryControl):
     def results(self, query: str) -> pa.Table:
         """The newest rows of a query; for a query that updates, the current row of each key.
 
-        If rows of the query are shed, the metadata of the schema has their share (`shed`)."""
-        known = self._memory.get(query)
-        if known is not None:
-            shed = self._metrics.shed(query)
-            found = known[1].table()
-            return found.replace_schema_metadata({"shed": f"{shed:.4f}"}) if shed else found
-        if query not in self._catalog.queries:
-            names = ", ".join(sorted(self._catalog.queries)) or "none"
-            raise EngineError(f"there is no query {query}; there are: {names}")
-        return self._catalog.queries[query].schema.arrow().empty_table()
+        If rows of the query are shed, the metadata of the schema has their share (`shed`).
+        """
+        declared = self.declared(query)
+        known = self._memory.get(declared.name)
+        found = known[1].table() if known is not None else declared.schema.arrow().empty_table()
+        shed = self._metrics.shed(declared.name)
+        return found.replace_schema_metadata({"shed": f"{shed:.4f}"}) if shed else found
+
+    def follow(self, query: str, listener: Callable[[Results], None]) -> Callable[[], None]:
+        """Calls `listener` with the results of each epoch from now on, of the rows that `results` keeps, until the
+        function that is returned is called.
+
+        It is called on the thread that publishes results, which waits for it: it returns at once and never raises.
+        """
+        with self._lock:
+            listeners = self._listeners.setdefault(self.declared(query).name, [])
+            listeners.append(listener)
+
+        def end() -> None:
+            with self._lock, suppress(ValueError):
+                listeners.remove(listener)
+
+        return end
 
     def metrics(self) -> dict[str, Any]:
         """Figures per query, class, unit and operator.
@@ -389,7 +461,7 @@ class Engine(QueryControl):
         with self._lock:
             report = self._metrics.report(self.queries, self._catalog.classes, phases(self.queries, self._running))
             waiting = self._epochs.waiting if self._epochs is not None else 0
-            specs = self._quality.judge(self.queries, self._metrics)
+            specs = self._quality.judge(self._judged_queries(), self._metrics)
             impossible = self._tuning.impossible if self._tuning is not None else {}
             for name, figures in report["queries"].items():
                 figures["spec"] = specs.get(name)
@@ -398,12 +470,14 @@ class Engine(QueryControl):
                     figures["spec"]["best"] = impossible[name]
             objectives = objective_figures(self._catalog.objectives, self._metrics)
             pace = {} if self._pace is None else {"pace": self._pace.report()}
+            tables = {} if self._refresh is None else self._refresh.report()
             return {
                 **report,
                 "policy": self._policy,
                 "waiting": waiting,
                 "objectives": objectives,
                 "decision": self._decisions.last,
+                "tables": tables,
                 **pace,
             }
 
@@ -413,6 +487,16 @@ class Engine(QueryControl):
         `chosen` and what was `before`, the `reason`, the `scores` it was made from, what was `expected` and what `came`
         (`headgate.scheduling.decisions`)."""
         return self._decisions.all()
+
+    def latencies(self) -> dict[str, Latency]:
+        """The latencies of each query's results since the start: what `since` an earlier one gives is recent."""
+        return self._metrics.latencies()
+
+    def explain(self) -> Explanation:
+        """The shared graph of all queries, and its units under the present policy before anything is measured."""
+        with self._lock:
+            declared = self._catalog.mark()
+        return explain(declared, self._policy, self._replicas)
 
     def forget_latency(self) -> None:
         """Restarts the latency figures, for example to measure the effect of a change."""
@@ -424,8 +508,6 @@ class Engine(QueryControl):
         with self._lock:
             if self._epochs is not None:
                 raise EngineError("the engine is already running")
-            if not self._catalog.queries:
-                raise EngineError("there is nothing to run: declare a query first")
             try:
                 return self._open_parts()
             except BaseException:
@@ -456,7 +538,9 @@ class Engine(QueryControl):
         if not self._local:
             starting = background.submit(start_hosts, spark, run, token, self._replicas, self._beside)
         spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
-        self._tables = {name: _loaded(spark, table) for name, table in dict(self._catalog.tables).items()}
+        self._tables = {}
+        self._refresh = TableRefresh(spark, lambda table: _loaded(spark, table), self._table_changed)
+        self._load_tables()
         self._publisher = Publisher(
             checkpoint,
             lambda query, sink: self._open_sink(query, sink, run),
@@ -464,6 +548,7 @@ class Engine(QueryControl):
             self._published,
             self._ended.set,
             kept=not self._temporary,
+            letters=DeadLetterTopics(spark, lambda: self._catalog.streams),
         )
         jobs = SparkJobs(spark, f"headgate-{run}", Replies(host_folder(), token) if self._local else None)
         epochs = self._epochs = Epochs(
@@ -500,6 +585,11 @@ class Engine(QueryControl):
         self._timetable = Timetable(lambda: next_change(self.queries.values(), time.time()), self._keep_time)
         return driver
 
+    def _judged_queries(self) -> dict[str, Query]:
+        """The queries whose specs count now: those that are neither paused nor over."""
+        now = time.time()
+        return {name: query for name, query in self.queries.items() if query.phase(now) == "running"}
+
     @property
     def _running(self) -> bool:
         return self._epochs is not None
@@ -534,29 +624,66 @@ class Engine(QueryControl):
         if known is None or not known[0].same_results(query):
             writer = MemorySink().open(self.spark, query, {"rows": str(self._kept), **sink.options}, run)
             known = self._memory[query.name] = (query, writer)
+            writer.notify = lambda results: self._notify(query.name, results)
         known[1].follow(run)
         return known[1]
 
+    def _notify(self, query: str, results: Results) -> None:
+        for listener in tuple(self._listeners.get(query, ())):
+            listener(results)
+
     @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """A change of the catalog: the next epoch follows it; if it cannot, the catalog is as before."""
-        before = self._catalog.mark()
+    def _changing(self) -> Iterator[list[str]]:
+        """A change of the catalog: the next epoch follows it; if it cannot, the catalog is as before.
+
+        Queries that the change drops are put into the list that it gives: if one is declared again, it is another query
+        and starts afresh, even if its text is the same.
+        """
+        before, frames = self._catalog.mark(), dict(self._frames)
+        attempts, memory, opened = dict(self._attempts), dict(self._memory), dict(self._opened)
+        dropped: list[str] = []
         try:
-            yield
+            yield dropped
+            for name in dropped:
+                self._attempts[name] = attempts.get(name, 0) + 1
+                self._memory.pop(name, None)
+                self._opened.pop(name, None)
             self._changed()
         except Exception:
             self._catalog.back_to(before)
+            self._frames, self._attempts, self._memory, self._opened = frames, attempts, memory, opened
             raise
+        for name in dropped:
+            self._metrics.forget(name)
         self._lives.note(before.queries, self.queries, self._running)
         if self._timetable is not None:
             self._timetable.wake()
 
+    def _load_tables(self) -> None:
+        """Reads the tables that were declared since."""
+        assert self._refresh is not None
+        for name, table in dict(self._catalog.tables).items():
+            if name not in self._tables:
+                # Before the rows: a file that changes meanwhile is read again.
+                files = self._refresh.fingerprint(table)
+                self._tables = {**self._tables, name: _loaded(self.spark, table)}
+                self._refresh.watch(table, self._tables[name], files)
+
+    def _table_changed(self, name: str, rows: pa.Table) -> None:
+        with self._lock:
+            self._tables = {**self._tables, name: rows}
+            self._changed()
+
     def _changed(self) -> None:
-        """A declaration or the policy changed: the next epoch uses the new plan."""
+        """A declaration, a table or the policy changed: the next epoch uses the new plan."""
         if self._driver is None or self._epochs is None:
             return
-        now, queries = time.time(), self.queries
-        self._open_sinks(queries.values())
+        now = time.time()
+        queries = {name: replace(each, attempt=self._attempts.get(name, 0)) for name, each in self.queries.items()}
+        self._open_sinks(self.queries.values())
+        self._load_tables()
+        if self._plan is not None:
+            self.spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
         lineup = self._lives.lineup(queries, now)
         streams = dict(self._catalog.streams)
         objectives = self._catalog.objectives
@@ -584,13 +711,6 @@ class Engine(QueryControl):
             )
 
         self._plan = self._driver.replan(plan)
-        self._set_pace(lineup.running.values())
-
-    def _set_pace(self, queries: Iterable[Query]) -> None:
-        """The pace follows from the tightest latency spec."""
-        if self._pace is not None:
-            asked = [(q.spec.latency / 1e6, q.name) for q in queries if q.spec.latency is not None]
-            self._pace.target = LatencyTarget(*min(asked)) if asked else None
 
     def _committed_plans(self, checkpoint: Checkpoint, commit: Commit) -> dict[str, str]:
         """The alternate plans that queries of the last run ended with: rows may wait in their queues."""
@@ -624,7 +744,7 @@ class Engine(QueryControl):
         declared = {name: query for name, query in self.queries.items() if name in running}
         figures = LiveFigures(
             time.time(),
-            self._quality.judge(declared, self._metrics),
+            self._quality.judge(self._judged_queries(), self._metrics),
             self._metrics.network,
             pace.report()["reserve"],
             self._metrics.seconds.get("run", 0.0),
@@ -649,7 +769,7 @@ class Engine(QueryControl):
         self._metrics.published(epoch)
         if self._pace is not None:
             self._pace.published(epoch)
-        self._quality.judge_when_due(self._catalog.queries, self._metrics)
+        self._quality.judge_when_due(self._judged_queries, self._metrics)
 
     def _committed(self, epoch: Epoch) -> None:
         self._metrics.committed(epoch)
@@ -696,6 +816,8 @@ class Engine(QueryControl):
 
     def _close(self, patience: float | None = _PATIENCE) -> None:
         """Ends everything but Spark; sinks have `patience` seconds to take what is committed."""
+        if self._refresh is not None:
+            self._refresh.close()
         if self._timetable is not None:
             self._timetable.close()
             self._timetable = None
@@ -719,7 +841,7 @@ class Engine(QueryControl):
 
 def _functions(queries: Iterable[Query]) -> set[str]:
     """The Python functions that queries use."""
-    return {function for query in queries for node in query.plan.walk() for function in functions_of(node)}
+    return {function for query in queries for node in query.plan.walk() for function in node.python_functions}
 
 
 def _loaded(spark: Any, table: Any) -> pa.Table:

@@ -7,9 +7,12 @@ from typing import Any, cast
 
 import pytest
 
+import headgate as hg
 from headgate.spark.idle_streams import IdleStreams
 from headgate.sql import Catalog
+from tests.arriving import arrive_json
 from tests.spark.epochs_run import Run
+from tests.waiting import wait_until
 
 SECOND = 1_000_000
 STREAMS = """
@@ -134,3 +137,28 @@ def test_an_idle_watermark_survives_a_restart(tmp_path: Path) -> None:
     again.bring("s", (70.0, 5))
     assert (3, None) in again.results("pairs")
     assert sorted(cast(Any, again.results("counts")))[0][1] == 2, "the row of t at 2 s is late"
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_on_spark(spark: Any, tmp_path: Path, replicas: int) -> None:
+    """A stream falls silent; the other one's rows have no partner, and the engine says so without further rows."""
+    for name in ("s", "t"):
+        (tmp_path / name).mkdir()
+    engine = hg.Engine("cqc", spark=spark, replicas=replicas)
+    script = STREAMS.format(s="", t="WITH (idle = '1 second')")
+    for name in ("s", "t"):
+        script = script.replace("USING rate", f"USING json OPTIONS (path '{tmp_path}/{name}')", 1)
+    engine.execute(script)
+    engine.start()
+    try:
+        arrive_json(tmp_path / "t" / "0.json", [{"ts": "2024-01-01T00:00:01Z", "k": 1}])
+        rows = [{"ts": f"2024-01-01T00:00:{n:02d}Z", "k": n} for n in (1, 2, 33)]
+        arrive_json(tmp_path / "s" / "0.json", rows)
+        wait_until(lambda: engine.results("pairs").num_rows == 2)
+        assert sorted(map(tuple, (r.values() for r in engine.results("pairs").to_pylist()))) == [(1, 1), (2, None)]
+        wait_until(lambda: engine.results("counts").num_rows == 1)
+        assert engine.results("counts").column("n").to_pylist() == [3]
+    finally:
+        engine.stop()

@@ -121,6 +121,7 @@ def test_a_life(spark: Any, tmp_path: Path, replicas: int) -> None:
         engine.stop()
 
 
+@pytest.mark.slow
 def test_a_query_begins_and_ends_on_time(spark: Any, tmp_path: Path) -> None:
     """Nothing runs before the first query begins; the clock is the machine's, and only its order is relied on."""
     (tmp_path / "in").mkdir()

@@ -71,7 +71,7 @@ def test_without_a_spec_and_a_limit_there_is_no_pause() -> None:
 
 def test_a_loose_latency_lets_rows_wait_and_keeps_the_target() -> None:
     triggers = Triggers()
-    triggers.pace.target = LatencyTarget(2.0, "fire")
+    triggers.pace.arrange("main", 1.0, LatencyTarget(2.0, "fire"))
     triggers.run(20)
     triggers.latencies.clear()
     cores, pause = triggers.run(60)
@@ -83,13 +83,13 @@ def test_a_loose_latency_lets_rows_wait_and_keeps_the_target() -> None:
 
 def test_a_target_that_triggers_hardly_reach_gets_no_pause() -> None:
     triggers = Triggers()
-    triggers.pace.target = LatencyTarget(0.1, "fire")
+    triggers.pace.arrange("main", 1.0, LatencyTarget(0.1, "fire"))
     assert triggers.run(20)[1] == 0.0
 
 
 def test_slower_triggers_shorten_the_pause() -> None:
     triggers = Triggers()
-    triggers.pace.target = LatencyTarget(2.0, "fire")
+    triggers.pace.arrange("main", 1.0, LatencyTarget(2.0, "fire"))
     _, before = triggers.run(60)
     triggers.epoch = 0.5
     triggers.run(10)
@@ -124,7 +124,7 @@ def test_the_first_epochs_of_a_run_are_not_paused() -> None:
 
 def test_rows_wait_for_the_epoch_before_theirs_and_its_pause() -> None:
     triggers = Triggers()
-    triggers.pace.target = LatencyTarget(2.0, "fire")
+    triggers.pace.arrange("main", 1.0, LatencyTarget(2.0, "fire"))
     _, pause = triggers.run(60)
     assert triggers.waited[-1] == pytest.approx(pause + triggers.epoch + triggers.look + triggers.publish, rel=0.05)
 
@@ -138,3 +138,14 @@ def test_the_cost_of_a_trigger_is_told_from_that_of_rows() -> None:
     for _ in range(5):
         same.add(1000, 0.2)
     assert same.seconds == pytest.approx(0.2)
+
+
+def test_a_lower_class_gives_way_in_proportion_to_its_weight() -> None:
+    triggers = Triggers(cores=None)
+    triggers.pace.arrange("main", 1 / 6, None)
+    _, pause = triggers.run(20)
+    assert pause == pytest.approx(5 * (triggers.epoch + triggers.publish))
+    # A long epoch has many rows, and more may wait: they are fetched at once.
+    triggers.epoch = 0.5
+    _, pause = triggers.run(1)
+    assert pause == 0.0

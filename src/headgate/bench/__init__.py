@@ -27,6 +27,7 @@ BENCHES: Mapping[str, str] = {
     "overload": "critical queries while reports need 150% of the processors, compared with critical alone",
     "day": "a simulated day of changing load: policy auto with its optimizer, compared with fixed policies",
     "idle": "processor time of an idle engine, and how soon it answers the first row",
+    "feeder": "rows that the feeder sends per second of one core, and its lag at 200,000 rows/s",
     "scale": "throughput with two replicas compared with one, cost of the shuffle, balance of the replicas",
     "recovery": "restart after kill −9 with 100 MB of state",
 }

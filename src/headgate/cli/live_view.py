@@ -32,7 +32,7 @@ def screen(metrics: Mapping[str, Any], rows: int) -> Group:
             f"{query.get('queue_rows', 0):,}",
             size(query.get("waiting_bytes", 0) + query.get("state_bytes", 0)),
             _spec(query.get("spec")),
-            Text("failed", style="red") if failed else Text("ok", style="green"),
+            Text(query["state"], style="red" if failed else "green" if query["state"] == "running" else "dim"),
         )
     more = len(queries) - len(shown)
     lines: list[Any] = [Text(_head(metrics), style="bold"), table]

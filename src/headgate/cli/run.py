@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headgate.cli.failures import InputError
+from headgate.cli.interrupts import interrupts
 from headgate.cli.script import read
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def run(
 
     text = read(script)
     # From here on there are child processes, which an interrupt must not leave behind.
-    with _interrupts("ending as soon as Spark has started") as stop:
+    with interrupts("ending as soon as Spark has started") as stop:
         engine = Engine(
             policy,
             checkpoint,
@@ -138,41 +137,6 @@ def _report_resumption(engine: Engine, quiet: bool) -> bool:
         for line in engine.resumption.lines():
             typer.echo(f"headgate: {line}")
     return True
-
-
-class _StopSignals:
-    """The first Ctrl-C (or TERM) requests an orderly stop and says what is done first; a second ends the process."""
-
-    def __init__(self) -> None:
-        self.requested = threading.Event()
-        self._doing = ""
-
-    def install(self, doing: str) -> None:
-        """Handles the signals from now on. Again after Spark has started: it installs a handler of its own."""
-        self._doing = doing
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._request)
-
-    def _request(self, number: int, frame: FrameType | None) -> None:
-        del frame
-        if self.requested.is_set():
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-        self.requested.set()
-        typer.echo(f"headgate: {self._doing}; once more ends at once", err=True)
-
-
-@contextmanager
-def _interrupts(doing: str) -> Iterator[_StopSignals]:
-    """Handles the signals inside the block; the handlers before it are back after it."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    stop = _StopSignals()
-    stop.install(doing)
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Show:

@@ -26,7 +26,7 @@ class QueryControl(ABC):
     _running_once: bool
 
     @abstractmethod
-    def _changing(self) -> AbstractContextManager[None]:
+    def _changing(self) -> AbstractContextManager[object]:
         """A change of the catalog, under the lock: at its end the next epoch follows it, or it is undone."""
 
     def alter(self, name: str, *, cls: str | None = None, spec: Spec | Mapping[str, Any] | None = None) -> None:

@@ -28,12 +28,17 @@ class Stream:
 
 @dataclass(frozen=True)
 class Table:
-    """A static table for stream–static joins: any format that Spark reads."""
+    """A static table for stream–static joins: any format that Spark reads.
+
+    `refresh`: microseconds after which it is read again; `on_change`: it is read again when its files change.
+    """
 
     name: str
     schema: Schema
     source: str
     options: Mapping[str, str] = field(default_factory=dict)
+    refresh: int | None = None
+    on_change: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,8 @@ class Query:
     stopped: bool = False
     shed: float = 0.0
     utilities: tuple[tuple[str, Expr], ...] = ()
+    attempt: int = 0
+    """Rises when the query is dropped and declared again, or tried again after a failure: it then starts afresh."""
 
     @property
     def visible(self) -> int:
@@ -104,8 +111,15 @@ class Query:
 
     def same_question(self, other: Query) -> bool:
         """Whether the other query asks the same for the same sinks, perhaps by another plan."""
-        parts = (self.name, self.sql, self.schema, self.sinks, self.mode)
-        return bool(self.sql) and parts == (other.name, other.sql, other.schema, other.sinks, other.mode)
+        parts = (self.name, self.sql, self.schema, self.sinks, self.mode, self.attempt)
+        return bool(self.sql) and parts == (
+            other.name,
+            other.sql,
+            other.schema,
+            other.sinks,
+            other.mode,
+            other.attempt,
+        )
 
     def same_results(self, other: Query) -> bool:
         """Whether the other query makes the same results for the same sinks: state and results of one are those of the

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import current_thread, main_thread
 
 from headgate.graph.operators import KINDS, Operator
+from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.operators.batch import Batch
 from headgate.operators.contract import LiveOperator
@@ -153,6 +154,12 @@ MakeLive = Callable[[Operator], LiveOperator]
 def key_of(node: Operator) -> str:
     """A name for an operator that is the same in every process, whatever else is in the graph."""
     return hashlib.sha256(node.text.encode()).hexdigest()[:16]
+
+
+def plan_key(query: Query) -> str:
+    """A name for what a query runs: failures are those of a plan, and another attempt at it has not failed yet."""
+    key = key_of(query.plan)
+    return f"{key}#{query.attempt}" if query.attempt else key
 
 
 class Wiring:

@@ -55,6 +55,18 @@ class Latency:
         for bucket, count in other._buckets.items():
             self._buckets[bucket] = self._buckets.get(bucket, 0) + count
 
+    def since(self, earlier: Latency) -> Latency:
+        """What was added since `earlier`, a copy of this histogram; all of it if it was emptied meanwhile."""
+        found = Latency()
+        if earlier.rows > self.rows:
+            found.merge(self)
+            return found
+        found.rows, found.total = self.rows - earlier.rows, self.total - earlier.total
+        counts = ((bucket, count - earlier._buckets.get(bucket, 0)) for bucket, count in self._buckets.items())
+        found._buckets = {bucket: count for bucket, count in counts if count}
+        found.worst = min(self.worst, float(_RATIO ** (max(found._buckets) + 1))) if found._buckets else 0.0
+        return found
+
     @property
     def mean(self) -> float:
         return self.total / self.rows if self.rows else 0.0

@@ -115,6 +115,7 @@ class Loop:
         self.wiring = wiring
         self.held = held or Held()
         self._shedding = shedding or Shedding()
+        self._held_edges = self.held.edges
         self.scheduler = scheduler
         self.view: View = scheduler.view
         self.measurement = Measurement(wiring, scheduler, memory, clock)
@@ -369,7 +370,7 @@ class Loop:
                     slot[UNIT] = 0
 
     def _put(self, edge: int, queued: QueuedBatch) -> None:
-        if edge in self.held.edges:
+        if edge in self._held_edges:
             self._hold(edge, queued)
             return
         state, count = self._state, queued.count
@@ -401,7 +402,7 @@ class Loop:
         watermark = QueuedWatermark(time, since)
         for edge in edges:
             queue = self.wiring.queues[edge]
-            if edge in self.held.edges:
+            if edge in self._held_edges:
                 queue.put_watermark(watermark, merge=True)
                 continue
             empty = not queue

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from headgate.runtime.dataflow import Wiring, key_of
+from headgate.runtime.dataflow import Wiring, plan_key
 from headgate.runtime.latency import Latency
 from headgate.runtime.limits import Failure
 from headgate.runtime.memory import Memory
@@ -65,7 +65,7 @@ def restore(state: NetworkState, manifest: Mapping[str, Any]) -> None:
     for known in manifest["failures"]:
         failure = Failure(**known)
         query = state.graph.queries.get(failure.query)
-        if query is not None and key_of(query.plan) == failure.plan:
+        if query is not None and plan_key(query) == failure.plan:
             state.failures[failure.query] = failure
             state.graph.remove(failure.query)
     known = manifest["policy"]

@@ -8,7 +8,7 @@ from headgate.graph.operators import Operator, Source
 from headgate.graph.shared import SharedGraph
 from headgate.operators.batch import NEVER
 from headgate.operators.contract import LiveOperator
-from headgate.runtime.dataflow import Stage, Wiring, key_of
+from headgate.runtime.dataflow import Stage, Wiring, plan_key
 from headgate.runtime.flight import FlightRecord
 from headgate.runtime.limits import Failure
 from headgate.runtime.loop import Loop
@@ -143,7 +143,7 @@ class NetworkState:
     def fail(self, query: str, operator: str, detail: str, error: str) -> None:
         """Removes a query that failed from the graph and records why."""
         if query in self.graph.queries:
-            plan = key_of(self.graph.queries[query].plan)
+            plan = plan_key(self.graph.queries[query])
             self.failures[query] = Failure(query, operator, detail, error, self.clock(), plan)
             self.graph.remove(query)
 

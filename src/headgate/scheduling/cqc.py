@@ -240,7 +240,7 @@ class Cqc(Policy):
     k: float = parameter("seconds", 0.2, "the period that the classes share")
 
     def __post_init__(self) -> None:
-        self.interval = self.inner.interval
+        self.interval = self.inner.refresh_every
 
     @property
     def generation(self) -> int:

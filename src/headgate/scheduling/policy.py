@@ -61,12 +61,17 @@ class Selector(ABC):
 class Policy(ABC):
     """A cut and a rank. Holds parameters (and what it has learned, if it learns); never runs anything.
 
-    The executor calls `refresh` every `interval` seconds; True means that the cut may have changed. A policy
+    The executor calls `refresh` every `refresh_every` seconds; True means that the cut may have changed. A policy
     that needs another selector although the cut is the same increments its `generation`.
     """
 
     name: ClassVar[str]
     interval: float = 1.0
+
+    @property
+    def refresh_every(self) -> float:
+        """Seconds between two calls of `refresh`."""
+        return self.interval
 
     @property
     def generation(self) -> int:

@@ -124,10 +124,24 @@ class DriverMetrics:
             latency = Latency() if known is None else known.whole(time.time())
             return latency, _whole(self._network.get("queries", {}), query)
 
+    def latencies(self) -> dict[str, Latency]:
+        """The latencies of each query since the start."""
+        with self._lock:
+            found = {name: Latency() for name in self._latency}
+            for name, latency in self._latency.items():
+                found[name].merge(latency)
+            return found
+
     def forget_failure(self, query: str) -> None:
-        """The query is dropped."""
+        """The query runs again."""
         with self._lock:
             self._failed.pop(query, None)
+
+    def forget(self, query: str) -> None:
+        """The query is dropped; another one may have its name."""
+        with self._lock:
+            for figures in (self._failed, self._rows, self._latency, self._recent):
+                figures.pop(query, None)
 
     def forget_latency(self) -> None:
         """Restarts the latency figures."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from headgate.graph.queries import Query
 from headgate.operators.batch import FOREVER, Arrival
-from headgate.runtime.dataflow import key_of
+from headgate.runtime.dataflow import plan_key
 from headgate.runtime.limits import Failure
 from headgate.spark.answers import CombinedAnswer, combined
 from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
@@ -241,7 +241,7 @@ class Epochs:
         known = {query.name: query for query in queries}
         for state in self.commit.failures:
             failure = Failure(**state)
-            if failure.query in known and key_of(known[failure.query].plan) == failure.plan:
+            if failure.query in known and plan_key(known[failure.query]) == failure.plan:
                 found[failure.query] = failure
         return found
 

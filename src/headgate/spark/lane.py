@@ -11,6 +11,7 @@ from typing import Any
 
 from headgate.spark.gate import Gate
 from headgate.spark.pace import Pace
+from headgate.spark.packages import see_added
 
 
 class LaneClosed(RuntimeError):
@@ -72,6 +73,7 @@ class Lane:
 
     def start(self, *, once: bool, every: float = 0.0) -> None:
         """Starts reading and polls every `every` seconds; with `once`, reads the rows available now and ends."""
+        see_added(self._frame.sparkSession)
         writer = self._frame.writeStream.queryName(f"headgate-{self.name}")
         writer = writer.option("checkpointLocation", self._checkpoint).foreachBatch(self._batch)
         writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")

@@ -32,6 +32,8 @@ AIM = 0.95
 """Share of the latency asked for that pauses usually aim at."""
 DECAY = 0.97
 """Weight of the epochs before the last one, for the cost of a trigger."""
+MANY_ROWS = 3.0
+"""An epoch that takes so many times as long as the shortest one has many rows."""
 RIDGE = 0.05
 """Relative variance of the number of rows below which the costs of epochs say little about the cost of a row."""
 
@@ -79,8 +81,13 @@ class TriggerCost:
 
 @dataclass
 class _LaneTimes:
-    """Moments of one lane: the start and the end of its last epoch, and when Spark was let go on after it."""
+    """Moments of one lane: the start and the end of its last epoch, and when Spark was let go on after it.
 
+    `share` is its weight compared with that of the highest class, `target` the tightest latency that it must keep.
+    """
+
+    share: float = 1.0
+    target: LatencyTarget | None = None
     began: float | None = None
     ended: float = 0.0
     released: float | None = None
@@ -92,13 +99,19 @@ class _LaneTimes:
         and waits for the end of that epoch, the next look, the next epoch and its publication."""
         return 2 * (_high(self.epochs) + _high(self.gaps)) + publishing
 
+    def way(self) -> float:
+        """The pause by which a lane of a lower class gives way to higher ones: in proportion to their weights. None
+        after an epoch that was long because it had many rows: more of them may be waiting."""
+        if not self.epochs or self.epochs[-1] > MANY_ROWS * min(self.epochs):
+            return 0.0
+        return (1 / self.share - 1) * self.epochs[-1]
+
 
 class Pace:
     """Decides on pauses. All methods may be called from any thread.
 
     - `cores`: cores that triggers may take without a latency spec; None: as many as they need
     - `use`: processor seconds since its last call; None if unknown: then an epoch counts as one busy core
-    - `target`: the latency that must be kept, if any; set while running
     """
 
     def __init__(
@@ -111,7 +124,6 @@ class Pace:
         self._cores = cores
         self._use = use
         self._clock = clock
-        self._target: LatencyTarget | None = None
         self.aim = AIM
         """Share of the target that pauses aim at; a step of the run-time optimizer."""
         self._lanes: dict[str, _LaneTimes] = {}
@@ -126,14 +138,18 @@ class Pace:
 
     @property
     def target(self) -> LatencyTarget | None:
-        return self._target
+        """The tightest latency that some lane must keep."""
+        targets = [times.target for times in self._lanes.values() if times.target is not None]
+        return min(targets, key=lambda target: target.seconds, default=None)
 
-    @target.setter
-    def target(self, target: LatencyTarget | None) -> None:
+    def arrange(self, lane: str, share: float, target: LatencyTarget | None) -> None:
+        """Sets the weight of a lane compared with that of the highest class, and the latency that it must keep."""
         with self._lock:
-            if target != self._target:
-                self._target = target
-                _LOG.info("%s", self._reason())
+            times = self._lanes.setdefault(lane, _LaneTimes())
+            changed = times.target != target
+            times.share, times.target = share, target
+            if changed:
+                _LOG.info("lane %s: %s", lane, self._reason())
 
     def begin(self, lane: str) -> float:
         """Spark delivers a batch; returns for how long (s) its rows may have waited since the last look."""
@@ -170,7 +186,9 @@ class Pace:
     def forget(self, lane: str) -> None:
         """The lane is started again: its last moments say nothing about the next look."""
         with self._lock:
-            self._lanes.pop(lane, None)
+            times = self._lanes.pop(lane, None)
+            if times is not None:
+                self._lanes[lane] = _LaneTimes(times.share, times.target)
 
     def committed(self, epoch: int, rows: int, seconds: float, operators: float) -> None:
         """An epoch with so many new rows took `seconds`, of which hosts spent `operators` in operators."""
@@ -201,11 +219,12 @@ class Pace:
     def backlog_pause(self) -> float:
         """Seconds until an epoch without new rows is within the cores."""
         with self._lock:
-            return self._pause_for_cores(self._clock()) if self._target is None else 0.0
+            return self._pause_for_cores(self._clock()) if self.target is None else 0.0
 
     def report(self) -> dict[str, Any]:
         """For `Engine.metrics`: the last pause (s), its reason, the cores that triggers take, and the cost of one."""
         with self._lock:
+            target = self.target
             since = self._used[0][0] if self._used else 0.0
             elapsed = self._clock() - since
             used = sum(cost for _, cost in list(self._used)[1:])
@@ -214,23 +233,23 @@ class Pace:
                 "reason": self._reason(),
                 "trigger_cores": used / elapsed if len(self._used) > 1 and elapsed > 0 else 0.0,
                 "trigger_processor_seconds": self._cost.seconds,
-                "target": None if self._target is None else self._target.seconds,
+                "target": None if target is None else target.seconds,
                 "reserve": max((t.reserve(_high(self._publishing)) for t in self._lanes.values()), default=0.0),
             }
 
     def _reason(self) -> str:
-        if self._target is not None:
-            return f"latency {self._target.seconds:g} s of query {self._target.query}"
+        if (target := self.target) is not None:
+            return f"latency {target.seconds:g} s of query {target.query}"
         if self._cores is None:
             return "no latency spec, no limit"
         return f"no latency spec: at most {self._cores:g} cores on triggers"
 
     def _pause_of(self, times: _LaneTimes, now: float) -> float:
-        if self._target is None:
-            return self._pause_for_cores(now)
+        if times.target is None:
+            return max(self._pause_for_cores(now), min(LONGEST, times.way()))
         if len(times.epochs) < 2:
             return 0.0
-        return max(0.0, self.aim * self._target.seconds - times.reserve(_high(self._publishing)))
+        return max(0.0, self.aim * times.target.seconds - times.reserve(_high(self._publishing)))
 
     def _pause_for_cores(self, now: float) -> float:
         if self._cores is None:

@@ -15,12 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.expressions.python import load
-from headgate.graph.expressions import Call
 from headgate.graph.operators import Operator
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.operators.settings import Settings
-from headgate.runtime.dataflow import key_of
+from headgate.runtime.dataflow import key_of, plan_key
 from headgate.runtime.flight import FlightRecord, recorded
 from headgate.runtime.limits import Failure, text_of
 from headgate.runtime.network import Network
@@ -50,12 +49,6 @@ class EpochCut:
     failed: dict[str, str]
     sent: list[tuple[str, pa.Table, float]]
     once: dict[str, tuple[int, int]]
-
-
-def functions_of(node: Operator) -> tuple[str, ...]:
-    """The Python functions in an operator's expressions, as "module:function"."""
-    calls = (part for _, expr in node.expressions for part in expr.walk() if isinstance(part, Call))
-    return tuple(dict.fromkeys(call.option for call in calls if call.name == "python"))
 
 
 def error_of(verdict: Verdict, functions: Sequence[str]) -> str:
@@ -101,7 +94,7 @@ class ResidentNetwork:
         refused: list[Failure] = []
         for query in plan.queries:
             failure = known.get(query.name)
-            if failure is not None and failure.plan == key_of(query.plan):
+            if failure is not None and failure.plan == plan_key(query):
                 self._reported[query.name] = failure
                 refused.append(failure)
                 continue
@@ -138,7 +131,7 @@ class ResidentNetwork:
         nodes = [node for query in queries for node in query.plan.walk()] if self._verdicts else []
         for node in nodes:
             verdict = self._verdicts.get(key_of(node))
-            functions = functions_of(node)
+            functions = tuple(node.python_functions)
             if verdict is not None and verdict.function and len(functions) == 1:
                 found[functions[0]] = verdict
         return found
@@ -149,11 +142,11 @@ class ResidentNetwork:
             if node.time_limit is not None or self._verdicts:
                 error = self._error(node)
                 if error is not None:
-                    return Failure(query.name, node.kind, node.detail, error, time.time(), key_of(query.plan))
+                    return Failure(query.name, node.kind, node.detail, error, time.time(), plan_key(query))
         return None
 
     def _error(self, node: Operator) -> str | None:
-        key, functions = key_of(node), functions_of(node)
+        key, functions = key_of(node), tuple(node.python_functions)
         if key in self._verdicts:
             return error_of(self._verdicts[key], functions)
         for function in functions:
@@ -177,6 +170,8 @@ class ResidentNetwork:
         plan = Plan.load(self._checkpoint, name)
         make_importable(plan.modules)
         local = LocalPlan(plan, self._replica)
+        if plan.tables != self._plan.tables:
+            self.network.renew_tables(Settings(tables=plan.tables))
         before, after = self._local.queries, local.queries
         running = self.network.queries
         kept = {name for name, query in after.items() if name in running and query.same_results(before[name])}
@@ -187,7 +182,8 @@ class ResidentNetwork:
                     kept.add(name)
         for old in before:
             if old in running and old not in kept:
-                self.network.remove(old)
+                # Nobody takes the results of a query that the plan does not have.
+                self.network.remove(old, discard=True)
         for new, query in after.items():
             if new in kept:
                 if query != before[new]:
