@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headgate.connectors.kafka_dead_letters import DeadLetterTopics
 from headgate.connectors.memory import MemorySink, MemoryWriter
 from headgate.connectors.registry import (
     RegisteredSinks,
@@ -29,6 +30,7 @@ from headgate.connectors.registry import (
     open_table,
     sinks,
 )
+from headgate.control.decisions import DecisionHistory
 from headgate.control.lifecycle import Lives, Timetable, has_begun, next_change, phases, taken_over
 from headgate.control.quality import Quality, objective_figures
 from headgate.control.query_control import EngineError, QueryControl
@@ -54,17 +56,21 @@ from headgate.spark.jobs import SparkJobs
 from headgate.spark.lane_log import open_lane_log
 from headgate.spark.lanes import Lanes
 from headgate.spark.messages import HostAddress
+from headgate.spark.pace import TRIGGER_CORES, Pace
+from headgate.spark.packages import Package, at_start, named_in
 from headgate.spark.plan import Plan
+from headgate.spark.processes import node
+from headgate.spark.processor_use import ProcessorUse, engine_processes
 from headgate.spark.publisher import Publisher
 from headgate.spark.replicas import default_replicas, hosts_per_node, parts_of, placed
 from headgate.spark.replies import Replies
-from headgate.spark.resident import functions_of
 from headgate.spark.results import Results, Writer
 from headgate.spark.resumption import Resumption
 from headgate.spark.session import session
 from headgate.spark.shipping import ship_package, user_modules
 from headgate.spark.spark_errors import expecting_errors, reason, spark_errors
 from headgate.spark.storage import below, is_local, without_secrets
+from headgate.spark.table_refresh import TableRefresh
 from headgate.spark.types import to_arrow
 from headgate.spark.warmup import warm_up
 from headgate.sql import Catalog
@@ -102,8 +108,9 @@ class Engine(QueryControl):
       temporary folder and removed with the engine
     - `spark`: a session; without one a session is started on `master`, by default local and tuned for low latency
     - `budget`: seconds that an epoch may spend scheduling; the remaining rows wait for the next epoch
-    - `every`: seconds between two polls of the sources; 0 polls continuously. An epoch costs about as much with few
-      rows as with many, so polling less often saves processor time
+    - `every`: seconds between two polls of the sources; 0: as often as the pace of epochs allows
+    - `trigger_cores`: cores that Spark's triggers may take if no query has a latency spec; None: no limit. A trigger
+      costs about as much with few rows as with many, so fewer triggers save processor time
     - `mode`, `threads`: how units are spread over threads (see `headgate.runtime`)
     - `memory`: bytes of queued rows on a node above which rows are spilled to files
     - `replicas`: copies of the network, each in a process of its own, among which queries and keys are divided; by
@@ -125,6 +132,7 @@ class Engine(QueryControl):
         master: str | None = None,
         budget: float | None = 1.0,
         every: float = 0.0,
+        trigger_cores: float | None = TRIGGER_CORES,
         mode: str = "policy",
         threads: int | None = None,
         memory: int | None = 1 << 30,
@@ -142,8 +150,12 @@ class Engine(QueryControl):
         self._master = master
         if every < 0:
             raise ValueError(f"every is {every}; give the seconds between two polls of the sources, 0 or more")
+        if trigger_cores is not None and trigger_cores <= 0:
+            raise ValueError(f"trigger_cores is {trigger_cores}; give the cores that triggers may take, or None")
         if replicas is not None and replicas < 1:
             raise ValueError(f"replicas is {replicas}; give the number of copies of the network, 1 or more")
+        self._trigger_cores = trigger_cores
+        self._pace: Pace | None = None
         self._budget = budget
         self._every = every
         self._mode = mode_of(mode)
@@ -157,6 +169,7 @@ class Engine(QueryControl):
         self._lane_log = lane_log
         zone = "UTC" if spark is None else str(spark.conf.get("spark.sql.session.timeZone"))
         self._catalog = Catalog(Analyzer(lambda: self.spark).type_of, zone, connectors(), known=self._has_begun)
+        self._packages: set[Package] = set()
         self._frames: dict[str, Any] = {}
         self._lives = Lives()
         self._opened: dict[str, Query] = {}
@@ -167,9 +180,11 @@ class Engine(QueryControl):
         self._lock = threading.RLock()
         self._metrics = DriverMetrics()
         self._quality = Quality()
+        self._decisions = DecisionHistory()
         self._balance = Balance()
         self._plan: Plan | None = None
         self._tables: dict[str, pa.Table] = {}
+        self._refresh: TableRefresh | None = None
         self._epochs: Epochs | None = None
         self._publisher: Publisher | None = None
         self._driver: Driver | None = None
@@ -187,7 +202,8 @@ class Engine(QueryControl):
         """The Spark session; started when it is first needed."""
         with self._lock:
             if self._spark is None:
-                self._spark = session("headgate", self._master, local_files=is_local(self._lane_log or self._folder))
+                local_files = is_local(self._lane_log or self._folder)
+                self._spark = session("headgate", self._master, at_start(self._packages), local_files)
                 warm_up(self._spark)
             return self._spark
 
@@ -210,6 +226,7 @@ class Engine(QueryControl):
         with self._lock, self._changing() as dropped:
             known = self._catalog.mark().queries
             done = self._catalog.execute(text, file=file)
+            self._packages |= named_in(text)
             dropped += [known[each.name].name for each in done if each.done == "dropped" and each.name in known]
             return done
 
@@ -419,19 +436,37 @@ class Engine(QueryControl):
     def metrics(self) -> dict[str, Any]:
         """Figures per query, class, unit and operator.
 
-        `latency` is in seconds, from the start of the micro-batch that brought a row until its result can be read at
-        the sinks; `network_latency` ends when the worker has made the result. A query's `spec` is None or says what is
-        asked, measured and met (`control/compliance.py`); `objectives` has the weight of each metric and its value over
-        the last half second or so.
+        `latency` is in seconds, from the arrival of a row until its result can be read at the sinks; rows count as
+        arriving evenly between two looks of Spark at their source. `network_latency` is from the start of the
+        micro-batch until the worker has made the result. A query's `spec` is None or says what is asked, measured and
+        met (`control/compliance.py`); `objectives` has the weight of each metric and its value over the last half
+        second or so; `pace` reports the pauses between epochs.
         """
         with self._lock:
             report = self._metrics.report(self.queries, self._catalog.classes, phases(self.queries, self._running))
             waiting = self._epochs.waiting if self._epochs is not None else 0
-            specs = self._quality.judge(self.queries, self._metrics)
+            specs = self._quality.judge(self._judged_queries(), self._metrics)
             for name, figures in report["queries"].items():
                 figures["spec"] = specs.get(name)
             objectives = objective_figures(self._catalog.objectives, self._metrics)
-            return {**report, "policy": self._policy, "waiting": waiting, "objectives": objectives}
+            pace = {} if self._pace is None else {"pace": self._pace.report()}
+            tables = {} if self._refresh is None else self._refresh.report()
+            return {
+                **report,
+                "policy": self._policy,
+                "waiting": waiting,
+                "objectives": objectives,
+                "decision": self._decisions.last,
+                "tables": tables,
+                **pace,
+            }
+
+    def decisions(self) -> list[dict[str, Any]]:
+        """What the engine decided by itself, oldest first, as long as it runs: which policy each class uses, and the
+        steps of the run-time optimizer. Each decision has its time (s since 1970), its kind and subject, what was
+        `chosen` and what was `before`, the `reason`, the `scores` it was made from, what was `expected` and what `came`
+        (`headgate.scheduling.decisions`)."""
+        return self._decisions.all()
 
     def latencies(self) -> dict[str, Latency]:
         """The latencies of each query's results since the start: what `since` an earlier one gives is recent."""
@@ -484,6 +519,7 @@ class Engine(QueryControl):
             starting = background.submit(start_hosts, spark, run, token, self._replicas, self._beside)
         spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
         self._tables = {}
+        self._refresh = TableRefresh(spark, lambda table: _loaded(spark, table), self._table_changed)
         self._load_tables()
         self._publisher = Publisher(
             checkpoint,
@@ -492,6 +528,7 @@ class Engine(QueryControl):
             self._published,
             self._ended.set,
             kept=not self._temporary,
+            letters=DeadLetterTopics(spark, lambda: self._catalog.streams),
         )
         jobs = SparkJobs(spark, f"headgate-{run}", Replies(host_folder(), token) if self._local else None)
         epochs = self._epochs = Epochs(
@@ -507,11 +544,13 @@ class Engine(QueryControl):
         def lanes(driver: Driver) -> Lanes:
             sources = SparkStreams(spark)
             known = (driver.deliver, driver.ended, driver.refuse)
-            return Lanes(sources, checkpoint, log, self._frames, *known, self._every)
+            return Lanes(sources, checkpoint, log, self._frames, *known, self._every, pace)
 
+        hosts = self._host_processes
+        pace = self._pace = Pace(self._trigger_cores, ProcessorUse(engine_processes(spark, hosts)))
         self._ended.clear()
         self._hurry = False
-        driver = self._driver = Driver(epochs, lanes, checkpoint.name, self._ended.set)
+        driver = self._driver = Driver(epochs, lanes, checkpoint.name, self._ended.set, pace.backlog_pause)
         self._opened.clear()
         self._lives.begin()
         self._open_sinks(self.queries.values())
@@ -524,12 +563,10 @@ class Engine(QueryControl):
         self._timetable = Timetable(lambda: next_change(self.queries.values(), time.time()), self._keep_time)
         return driver
 
-    def _load_tables(self) -> None:
-        """Reads the static tables that are not in memory yet."""
-        tables, loaded = dict(self._catalog.tables), self._tables
-        self._tables = {
-            name: loaded[name] if name in loaded else _loaded(self.spark, table) for name, table in tables.items()
-        }
+    def _judged_queries(self) -> dict[str, Query]:
+        """The queries whose specs count now: those that are neither paused nor over."""
+        now = time.time()
+        return {name: query for name, query in self.queries.items() if query.phase(now) == "running"}
 
     @property
     def _running(self) -> bool:
@@ -595,20 +632,35 @@ class Engine(QueryControl):
             self._frames, self._attempts, self._memory, self._opened = frames, attempts, memory, opened
             raise
         for name in dropped:
-            self._metrics.forget_failure(name)
+            self._metrics.forget(name)
         self._lives.note(before.queries, self.queries, self._running)
         if self._timetable is not None:
             self._timetable.wake()
 
+    def _load_tables(self) -> None:
+        """Reads the tables that were declared since."""
+        assert self._refresh is not None
+        for name, table in dict(self._catalog.tables).items():
+            if name not in self._tables:
+                # Before the rows: a file that changes meanwhile is read again.
+                files = self._refresh.fingerprint(table)
+                self._tables = {**self._tables, name: _loaded(self.spark, table)}
+                self._refresh.watch(table, self._tables[name], files)
+
+    def _table_changed(self, name: str, rows: pa.Table) -> None:
+        with self._lock:
+            self._tables = {**self._tables, name: rows}
+            self._changed()
+
     def _changed(self) -> None:
-        """A declaration or the policy changed: the next epoch uses the new plan."""
+        """A declaration, a table or the policy changed: the next epoch uses the new plan."""
         if self._driver is None or self._epochs is None:
             return
         now = time.time()
         queries = {name: replace(each, attempt=self._attempts.get(name, 0)) for name, each in self.queries.items()}
         self._open_sinks(self.queries.values())
+        self._load_tables()
         if self._plan is not None:
-            self._load_tables()
             self.spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
         lineup = self._lives.lineup(queries, now)
         streams = dict(self._catalog.streams)
@@ -641,10 +693,17 @@ class Engine(QueryControl):
     def _published(self, epoch: int) -> None:
         """On the publisher's thread: an epoch's results can be read."""
         self._metrics.published(epoch)
-        self._quality.judge_when_due(self._catalog.queries, self._metrics)
+        if self._pace is not None:
+            self._pace.published(epoch)
+        self._quality.judge_when_due(self._judged_queries, self._metrics)
 
     def _committed(self, epoch: Epoch) -> None:
         self._metrics.committed(epoch)
+        if self._pace is not None and "job" in epoch.seconds:
+            seconds = epoch.seconds["job"] + epoch.seconds["commit"]
+            self._pace.committed(epoch.number, epoch.taken, seconds, epoch.seconds.get("operators", 0.0))
+        if epoch.metrics is not None:
+            self._decisions.reported(epoch.metrics.get("decisions", ()))
         assert self._publisher is not None
         self._publisher.put(epoch.commit, epoch.inline)
         if epoch.answered:
@@ -654,6 +713,12 @@ class Engine(QueryControl):
         if epoch.metrics is not None and self._replicas > 1:
             self._balance.report(epoch.metrics)
             self._rebalance()
+
+    def _host_processes(self) -> list[int]:
+        """The supervisors of hosts beside this process."""
+        epochs = self._epochs
+        hosts = epochs.hosts if epochs is not None else []
+        return [host.pid for host in hosts if host is not None and host.node == node()]
 
     def _rebalance(self) -> None:
         """On the driver's thread: changes the placement after the present epoch, if that pays."""
@@ -677,6 +742,8 @@ class Engine(QueryControl):
 
     def _close(self, patience: float | None = _PATIENCE) -> None:
         """Ends everything but Spark; sinks have `patience` seconds to take what is committed."""
+        if self._refresh is not None:
+            self._refresh.close()
         if self._timetable is not None:
             self._timetable.close()
             self._timetable = None
@@ -697,7 +764,7 @@ class Engine(QueryControl):
 
 def _functions(queries: Iterable[Query]) -> set[str]:
     """The Python functions that queries use."""
-    return {function for query in queries for node in query.plan.walk() for function in functions_of(node)}
+    return {function for query in queries for node in query.plan.walk() for function in node.python_functions}
 
 
 def _loaded(spark: Any, table: Any) -> pa.Table:

@@ -6,11 +6,14 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from headgate.control.lifecycle import Timetable, active, changes, continued, next_change
+import pytest
+
+from headgate.control.lifecycle import Timetable, active, changes, continued, has_begun, next_change
 from headgate.graph.queries import QueryClass
 from headgate.graph.specs import Spec
 from headgate.spark.checkpoint import Checkpoint, Commit
 from headgate.spark.plan import Plan
+from headgate.sql import SqlError
 from tests.runtime.plans import CRITICAL, above, query, source
 from tests.sql.scripts import declared
 
@@ -72,6 +75,20 @@ def test_the_checkpoint_knows_queries_that_do_not_run(tmp_path: Path) -> None:
     assert Plan.known_queries(checkpoint, name) == known == ((later, later),)
     assert Plan.load(checkpoint, name).known == known
     assert Plan.described(checkpoint, Commit(0, plan=name))["later"]["sql"] == "SELECT 2"
+
+
+def test_a_restart_may_declare_what_has_begun(tmp_path: Path) -> None:
+    """A script with START AT is run again when that time has passed."""
+    script = "CREATE QUERY q START AT '2025-06-01 00:00:00' AS SELECT location FROM sensors"
+    checkpoint = Checkpoint(str(tmp_path))
+    known = replace(query("q", source()), sql="SELECT location FROM sensors")
+    catalog = declared(lambda name, sql: has_begun(str(tmp_path), name, sql))
+    with pytest.raises(SqlError, match="is in the past"):
+        catalog.execute(script)
+    checkpoint.commit(Commit(0, plan=Plan((known,), "cqc").save(checkpoint)))
+    catalog.execute(script)
+    with pytest.raises(SqlError, match="is in the past"):
+        catalog.execute(script.replace("QUERY q", "QUERY other"))
 
 
 def test_a_plan_without_queries_that_have_ended() -> None:

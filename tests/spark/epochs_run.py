@@ -32,7 +32,7 @@ class Run:
         self.packing = Packing({name: _columns(self.streams[name], wanted[name]) for name in wanted})
         self.now = 100.0
         self.done: list[Epoch] = []
-        checkpoint = Checkpoint(str(root / "ck"))
+        checkpoint = self.checkpoint = Checkpoint(str(root / "ck"))
         jobs, name = InlineJobs(Host(ADDRESS)), checkpoint.identity()
         self.epochs = Epochs(jobs, checkpoint, name, "t", self.done.append, None, clock=lambda: self.now)
         self.batches = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import pytest
@@ -16,6 +16,7 @@ from headgate.spark.lanes import Lanes
 from headgate.spark.plan import Plan
 
 LIMIT = 60.0
+WEIGHTS = {"critical": 6.0, "report": 1.0}
 
 
 def lane(name: str, careful: bool = False) -> Lane:
@@ -89,6 +90,9 @@ class FakeLanes:
     def stop(self) -> None:
         self.calls.append("stop")
 
+    def weights(self, lanes: Iterable[str]) -> dict[str, float]:
+        return {name: WEIGHTS.get(name, 1.0) for name in lanes}
+
 
 class Loop:
     """A loop over fakes."""
@@ -121,6 +125,27 @@ def test_batches_and_changes_are_taken_in_order() -> None:
     loop.driver.stop()
     assert loop.over.is_set()
     assert loop.driver.failure is None
+
+
+def test_the_batch_of_the_highest_class_is_taken_first() -> None:
+    begun, proceed = threading.Event(), threading.Event()
+
+    def act(batch: LaneBatch) -> None:
+        begun.set()
+        proceed.wait(LIMIT)
+
+    loop = Loop(act)
+    lanes = {name: lane(name) for name in WEIGHTS}
+    first = loop.batch(0)
+    assert begun.wait(LIMIT)
+    waiting = [LaneBatch(lanes[name], 0, None) for name in ("report", "critical")]
+    for batch in waiting:
+        loop.driver.deliver(batch)
+    proceed.set()
+    for batch in (first, *waiting):
+        batch.done.result(LIMIT)
+    assert loop.epochs.done == ["main 0", "critical 0", "report 0"]
+    loop.driver.stop()
 
 
 def test_the_error_of_a_change_is_the_callers() -> None:

@@ -63,6 +63,25 @@ def test_a_pause_holds_in_a_new_host_and_after_a_restart(tmp_path: Path) -> None
     assert again.results("total")[-1][0] == 2, "the rows of 2 and 3 were dropped"
 
 
+def test_a_stopped_query_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Rows that wait for it, its state, and results that nobody has taken: a paused query has all of them."""
+    run = Run(tmp_path, SCRIPT)
+    run.bring("s", (1.0, 1))
+    run.catalog.pause_query("all_rows")
+    run.change()
+    run.bring("s", (2.0, 2))
+    place = run.epochs.commit.snapshots[0]
+    manifest = run.checkpoint.manifest(place)
+    assert manifest["queues"] or manifest["outboxes"]
+    for name in ("all_rows", "total"):
+        run.catalog.stop_query(name)
+    run.change()
+    run.bring("s", (3.0, 3))
+    manifest = run.checkpoint.manifest(run.epochs.commit.snapshots[0])
+    assert (manifest["queues"], manifest["outboxes"]) == ({}, {})
+    assert len(manifest["operators"]) == 1, "only that of `first`"
+
+
 def test_a_query_that_moves_to_another_class_keeps_its_state(tmp_path: Path) -> None:
     run = Run(tmp_path, SCRIPT)
     run.bring("s", (1.0, 1))

@@ -24,9 +24,14 @@ def is_users_fault(error: BaseException) -> bool:
     # These modules import Spark, which is slow: they are imported only for errors that Headgate raised.
     if not type(error).__module__.startswith("headgate."):
         return False
+    if type(error).__module__.startswith("headgate.feeder."):
+        from headgate.feeder import FeedError
+
+        return isinstance(error, FeedError)
+    from headgate.control.query_control import EngineError
     from headgate.spark.checkpoint import CheckpointError
     from headgate.spark.executor_start import ExecutorError
     from headgate.spark.results import SinkError
     from headgate.spark.source_rows import SourceError
 
-    return isinstance(error, CheckpointError | ExecutorError | SinkError | SourceError)
+    return isinstance(error, CheckpointError | EngineError | ExecutorError | SinkError | SourceError)

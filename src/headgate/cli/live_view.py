@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Group
@@ -18,7 +19,7 @@ def screen(metrics: Mapping[str, Any], rows: int) -> Group:
     for column in ("results", "p50", "p99", "waiting", "memory", "spec", "state"):
         table.add_column(column, justify="right")
     queries = _ordered(metrics)
-    shown = queries[: max(rows - 6, 1)]
+    shown = queries[: max(rows - 7, 1)]
     for name, query in shown:
         failed = query["state"] == "failed"
         latency = query["latency"]
@@ -31,12 +32,14 @@ def screen(metrics: Mapping[str, Any], rows: int) -> Group:
             f"{query.get('queue_rows', 0):,}",
             size(query.get("waiting_bytes", 0) + query.get("state_bytes", 0)),
             _spec(query.get("spec")),
-            Text("failed", style="red") if failed else Text("ok", style="green"),
+            Text(query["state"], style="red" if failed else "green" if query["state"] == "running" else "dim"),
         )
     more = len(queries) - len(shown)
     lines: list[Any] = [Text(_head(metrics), style="bold"), table]
     if more:
         lines.append(Text(f"… and {more} more queries", style="dim"))
+    if metrics.get("decision"):
+        lines.append(Text(decision_text(metrics["decision"]), style="dim"))
     lines += [Text(f"{name}: {query['error']}", style="red") for name, query in shown if query["error"]]
     return Group(*lines)
 
@@ -47,7 +50,21 @@ def line(metrics: Mapping[str, Any]) -> str:
     classes_text = [
         f"{name} p50 {duration(c['latency']['p50'])} p99 {duration(c['latency']['p99'])}" for name, c in classes
     ]
-    return " · ".join([_head(metrics), *classes_text])
+    decided = [f"last decision: {decision_text(metrics['decision'])}"] if metrics.get("decision") else []
+    return " · ".join([_head(metrics), *classes_text, *decided])
+
+
+def decision_text(decision: Mapping[str, Any]) -> str:
+    """A decision in one line.
+
+    >>> decision_text({"at": 0.0, "kind": "policy", "subject": "critical", "chosen": "chain", "before": "fifo",
+    ...     "reason": "the best score for delay 100%"})
+    '00:00:00 policy of critical: fifo → chain (the best score for delay 100%)'
+    """
+    at = datetime.fromtimestamp(decision["at"], UTC).strftime("%H:%M:%S")
+    subject = f" of {decision['subject']}" if decision["subject"] else ""
+    before = f"{decision['before']} → " if decision["before"] else ""
+    return f"{at} {decision['kind']}{subject}: {before}{decision['chosen']} ({decision['reason']})"
 
 
 def duration(seconds: float) -> str:
@@ -113,6 +130,8 @@ def _head(metrics: Mapping[str, Any]) -> str:
         f"epoch {metrics['epochs']:,} ({metrics['epochs_per_second']:.1f}/s)",
         f"waiting {metrics['waiting']:,} rows, {size(memory.get('bytes', 0))}",
     ]
+    if "pace" in metrics:
+        parts.append(_pace(metrics["pace"]))
     specs = [query["spec"]["met"] for query in metrics["queries"].values() if query.get("spec")]
     if specs:
         parts.append(f"specs {len(specs) - specs.count(False)} of {len(specs)} met")
@@ -125,6 +144,11 @@ def _head(metrics: Mapping[str, Any]) -> str:
     if dead:
         parts.append(f"malformed {dead:,}")
     return " · ".join(parts)
+
+
+def _pace(pace: Mapping[str, Any]) -> str:
+    """The pauses between epochs and their reason."""
+    return f"pause {duration(pace['pause'])} ({pace['reason']}; {pace['trigger_cores']:.2f} cores)"
 
 
 def _ordered(metrics: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from headgate.cli import bench, check, client, demo, explain, reproduce, serve, simulate
+from headgate.cli import bench, check, client, demo, explain, feed, reproduce, serve, simulate
 from headgate.cli import run as run_command
 from headgate.cli.failures import is_users_fault
 
@@ -29,6 +29,7 @@ app.command()(check.check)
 app.command()(explain.explain)
 app.command()(bench.bench)
 app.command()(demo.demo)
+app.command()(feed.feed)
 app.command()(reproduce.reproduce)
 app.command()(simulate.simulate)
 app.command()(serve.serve)

@@ -26,6 +26,7 @@ class Finding:
     """The result of one experiment: its outcome as JSON or the reason of its failure, and its duration (s)."""
 
     name: str
+    seed: int
     seconds: float
     outcome: dict[str, Any] | None = None
     failure: str = ""
@@ -38,6 +39,9 @@ def reproduce(
     json_: Annotated[Path | None, typer.Option("--json", help="Write the outcomes to a file.", metavar="FILE")] = None,
     plots: Annotated[Path | None, typer.Option("--plots", help="Plot the figures here.", metavar="DIR")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the random numbers.", min=0)] = 1,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", help="Several seeds: a table of verdicts.", metavar="N,N,…")
+    ] = None,
 ) -> None:
     """Run experiments of the papers and compare with the published figures."""
     from headgate import papers
@@ -56,18 +60,31 @@ def reproduce(
     check_writable(json_)
     check_writable(plots, lambda folder: folder.mkdir(parents=True, exist_ok=True))
     console = output.console()
-    findings = _run_all(chosen, seed, plots, console)
+    numbers = [seed] if seeds is None else _numbers(seeds)
+    findings = _run_all([(name, number) for number in numbers for name in chosen], plots, console)
     done = [finding.outcome for finding in findings if finding.outcome is not None]
-    if done:
+    if done and seeds is None:
         _show(console, done)
+    elif done:
+        _show_verdicts(console, chosen, numbers, findings)
     if json_ is not None:
         write_json(json_, done)
         console.print(f"outcomes written to {json_}", highlight=False)
     if plots is not None:
         console.print(f"figures written to {plots}", highlight=False)
-    failures = [f"{finding.name}: {finding.failure}" for finding in findings if finding.failure]
+    failures = [f"{finding.name} (seed {finding.seed}): {finding.failure}" for finding in findings if finding.failure]
     if failures:
         raise RuntimeError("; ".join(failures))
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError:
+        found = [-1]
+    if min(found) < 0 or len(set(found)) < len(found):
+        raise typer.BadParameter("give different whole numbers, as in 1,2,3", param_hint="--seeds")
+    return found
 
 
 def run_one(name: str, seed: int, plots: Path | None) -> Finding:
@@ -80,46 +97,69 @@ def run_one(name: str, seed: int, plots: Path | None) -> Finding:
         outcome = papers.run(name, seed)
         if plots is not None:
             draw(outcome, plots)
-        return Finding(name, monotonic() - start, outcome.json())
+        return Finding(name, seed, monotonic() - start, outcome.json())
     except Exception as error:
-        return Finding(name, monotonic() - start, failure=f"{type(error).__name__}: {error}")
+        return Finding(name, seed, monotonic() - start, failure=f"{type(error).__name__}: {error}")
 
 
-def _run_all(names: Sequence[str], seed: int, plots: Path | None, console: Console) -> list[Finding]:
+Task = tuple[str, int]
+"""The name of an experiment and a seed."""
+
+
+def _run_all(tasks: Sequence[Task], plots: Path | None, console: Console) -> list[Finding]:
     """Runs the experiments in parallel, one process per core, with a progress bar."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    findings: dict[str, Finding] = {}
+    findings: dict[Task, Finding] = {}
+    several = len({seed for _, seed in tasks}) > 1
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("running", total=len(names))
-        for finding in _findings(names, seed, plots):
-            findings[finding.name] = finding
+        task = progress.add_task("running", total=len(tasks))
+        for finding in _findings(tasks, plots):
+            findings[finding.name, finding.seed] = finding
             progress.advance(task)
-            left = [name for name in names if name not in findings]
+            left = [name for name, seed in tasks if (name, seed) not in findings]
             progress.update(task, description=f"running {', '.join(left[:2])}" if left else "done")
-            progress.console.print(_line(finding), highlight=False)
-    return [findings[name] for name in names]
+            progress.console.print(_line(finding, several), highlight=False)
+    return [findings[each] for each in tasks]
 
 
-def _findings(names: Sequence[str], seed: int, plots: Path | None) -> Iterator[Finding]:
-    workers = min(len(names), os.cpu_count() or 1)
+def _findings(tasks: Sequence[Task], plots: Path | None) -> Iterator[Finding]:
+    workers = min(len(tasks), os.cpu_count() or 1)
     if workers == 1:
-        for name in names:
+        for name, seed in tasks:
             yield run_one(name, seed, plots)
         return
     # Spawned processes: a fork would copy locks held by other threads.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        futures: list[Future[Finding]] = [pool.submit(run_one, name, seed, plots) for name in names]
+        futures: list[Future[Finding]] = [pool.submit(run_one, name, seed, plots) for name, seed in tasks]
         for future in as_completed(futures):
             yield future.result()
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: Finding, several: bool) -> str:
+    name = f"{finding.name}, seed {finding.seed}" if several else finding.name
     if finding.outcome is None:
-        return f"[red]✗[/red] {finding.name}: failed after {finding.seconds:.1f} s"
+        return f"[red]✗[/red] {name}: failed after {finding.seconds:.1f} s"
     symbol, verdict = ("[green]✓[/green]", "holds") if finding.outcome["holds"] else ("[red]✗[/red]", "does not hold")
-    return f"{symbol} {finding.name}: {verdict} ({finding.seconds:.1f} s)"
+    return f"{symbol} {name}: {verdict} ({finding.seconds:.1f} s)"
+
+
+def _show_verdicts(console: Console, names: Sequence[str], seeds: Sequence[int], findings: Sequence[Finding]) -> None:
+    """Prints the verdicts, a row for each experiment and a column for each seed."""
+    from rich.table import Table
+
+    verdicts = {(f.name, f.seed): None if f.outcome is None else bool(f.outcome["holds"]) for f in findings}
+    words = {True: "[green]yes[/green]", False: "[red]no[/red]", None: "failed"}
+    table = Table(title="holds, by seed")
+    table.add_column("experiment", no_wrap=True)
+    for seed in seeds:
+        table.add_column(str(seed), no_wrap=True)
+    table.add_column("same", no_wrap=True)
+    for name in names:
+        row = [verdicts[name, seed] for seed in seeds]
+        table.add_row(name, *(words[verdict] for verdict in row), "yes" if len(set(row)) == 1 else "no")
+    console.print(table)
 
 
 def _show(console: Console, outcomes: Sequence[Mapping[str, Any]]) -> None:

@@ -44,8 +44,12 @@ def run(
     ] = 1000,
     every: Annotated[
         float,
-        typer.Option("--every", min=0, help="Milliseconds between polls of the sources; 0: continuously."),
+        typer.Option("--every", min=0, help="Milliseconds between polls of the sources; 0: as the pace allows."),
     ] = 0,
+    trigger_cores: Annotated[
+        float,
+        typer.Option("--trigger-cores", min=0, help="Cores for triggers without a latency spec; 0: no limit."),
+    ] = 0.5,
     replicas: Annotated[
         int | None,
         typer.Option("--replicas", min=1, help="Copies of the network; default: 1, on a cluster one per core."),
@@ -72,6 +76,7 @@ def run(
             master=master,
             budget=budget / 1000,
             every=every / 1000,
+            trigger_cores=trigger_cores or None,
             threads=threads,
             replicas=replicas,
             lane_log=lane_log,

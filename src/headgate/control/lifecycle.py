@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from headgate.control.query_control import EngineError
 from headgate.graph.queries import Phase, Query, QueryClass
+from headgate.graph.secrets import masked
 from headgate.spark.checkpoint import Checkpoint, Commit
 from headgate.spark.plan import Plan
 
@@ -62,7 +63,9 @@ def continued(
 def _declaration(query: Query) -> tuple[object, ...]:
     """What a script says of a query."""
     times = (query.start, query.stop, query.once)
-    return (query.sql, query.cls, query.spec, query.sinks, times, query.pause, query.stopped)
+    # The checkpoint has stars for passwords.
+    sinks = tuple((sink.format, sorted(masked(sink.options).items())) for sink in query.sinks)
+    return (query.sql, query.cls, query.spec, sinks, times, query.pause, query.stopped)
 
 
 def phases(queries: Mapping[str, Query], running: bool) -> dict[str, Phase]:

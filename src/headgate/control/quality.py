@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headgate.control.compliance import Compliance, Measured
@@ -32,11 +32,11 @@ class Quality:
             self._judged = time.monotonic()
             return self._compliance.observe(self._judged, specs, measured)
 
-    def judge_when_due(self, queries: Mapping[str, Query], metrics: DriverMetrics) -> None:
+    def judge_when_due(self, queries: Callable[[], Mapping[str, Query]], metrics: DriverMetrics) -> None:
         """As `judge`, if the last judgement is not recent: so that the share of time in which specs are met is right
         although nobody asks."""
         if time.monotonic() - self._judged >= JUDGE_EVERY:
-            self.judge(dict(queries), metrics)
+            self.judge(queries(), metrics)
 
 
 def objective_figures(weights: Objectives, metrics: DriverMetrics) -> dict[str, Any]:

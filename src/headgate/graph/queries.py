@@ -27,12 +27,17 @@ class Stream:
 
 @dataclass(frozen=True)
 class Table:
-    """A static table for stream–static joins: any format that Spark reads."""
+    """A static table for stream–static joins: any format that Spark reads.
+
+    `refresh`: microseconds after which it is read again; `on_change`: it is read again when its files change.
+    """
 
     name: str
     schema: Schema
     source: str
     options: Mapping[str, str] = field(default_factory=dict)
+    refresh: int | None = None
+    on_change: bool = False
 
 
 @dataclass(frozen=True)

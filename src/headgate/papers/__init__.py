@@ -23,6 +23,7 @@ class Experiment:
 
 EXPERIMENTS: Mapping[str, Experiment] = {
     "amos-example": Experiment("amos:example", "002 Tables 1, 2: three filters under FIFO and MTIQ, to the digit"),
+    "amos-figure-2": Experiment("amos:figure_2", "002 Fig. 2: four single algorithms on the two-stream plan"),
     "amos-delay": Experiment("amos:delay", "002 Fig. 5: AMoS with tuple delay as its objective"),
     "amos-queue": Experiment("amos:queue", "002 Fig. 6: AMoS with queue size as its objective"),
     "amos-70-30": Experiment("amos:delay_70_rate_30", "002 Fig. 7: 70% tuple delay, 30% output rate"),
@@ -37,10 +38,14 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "mavstream-memory": Experiment("mavstream:memory", "003 Fig. 6.2: peak memory by input rate"),
     "mavstream-throughput": Experiment("mavstream:throughput", "003 Figs. 6.3–6.6: variation of the output rate"),
     "mavstream-burst": Experiment("mavstream:burst", "003 Fig. 6.7: memory during and after bursts"),
+    "mavstream-as-run": Experiment("mavstream:as_run", "003 §5.1.3: the same, operator by operator as in the thesis"),
     "cqc-a": Experiment("cqc:a", "004 Figs. 3, 4: 21 queries in three classes, workload A"),
     "cqc-b": Experiment("cqc:b", "004 Figs. 3, 5: two critical joins, workload B"),
     "cqc-c": Experiment("cqc:c", "004 Figs. 3, 6: the same with other priorities, workload C"),
     "hmts-decoupling": Experiment("hmts:decoupling", "000 Fig. 6: joins with and without queues before them"),
+    "hmts-decoupling-live": Experiment(
+        "live_decoupling:decoupling_live", "000 Fig. 6 on real threads, with bounded queues"
+    ),
     "hmts-burst": Experiment("hmts:burst", "000 Figs. 9, 10: a burst before an expensive predicate"),
     "hmts-modes": Experiment("live_hmts:modes", "000 Fig. 7: five selections under DI, GTS and OTS"),
     "hmts-scale": Experiment("live_hmts:scale", "000 Fig. 8: DI and one thread per operator, 1 to 200 queries"),

@@ -47,7 +47,7 @@ LOCATIONS = 20
 
 HR, CQC, ALONE = "HR", "CQC", "HR without classes C and N"
 SCHEDULERS: Mapping[str, str] = {
-    "RR": "rr:quantum=inf",
+    "RR": "rr:quantum=inf,visits=every",
     HR: "hr:sources=last",
     CQC: f"cqc:inner=hr(sources=last),k={PERIOD * 1e6:.0f}us",
     ALONE: "hr:sources=last",
@@ -148,25 +148,36 @@ def run(workload: CqcWorkload, scheduler: str, seed: int, tuples: int = TUPLES) 
     )
 
 
+# HR's response time over CQC's by class. §5.2: H at least 9.4 (A), 19.8 (B), 19.3 (C); C "at least 2.5" in B and C, but
+# "a higher average response time" under CQC in A; N is impaired in all. Below 1 is given as a number less than 1.
+BELOW = 0.999
+GAINS: Mapping[str, Mapping[str, float]] = {
+    "A": {"H": 9.4, "C": BELOW, "N": BELOW},
+    "B": {"H": 19.8, "C": 2.5, "N": BELOW},
+    "C": {"H": 19.3, "C": 2.5, "N": BELOW},
+}
+
+
 def a(seed: int, seeds: int = SEEDS, tuples: int = TUPLES) -> Outcome:
     """Workload A: the same queries in all classes."""
-    return _outcome(A, "004 Table 2, Figs. 3 and 4", {"H": 9.4}, seed, seeds, tuples)
+    return _outcome(A, "004 Table 2, Figs. 3 and 4", GAINS["A"], seed, seeds, tuples)
 
 
 def b(seed: int, seeds: int = SEEDS, tuples: int = TUPLES) -> Outcome:
     """Workload B: two joins in the highest class, most queries in the lowest; priorities 3, 2, 1."""
-    return _outcome(B, "004 Table 2, Figs. 3 and 5", {"H": 19.8, "C": 2.5}, seed, seeds, tuples)
+    return _outcome(B, "004 Table 2, Figs. 3 and 5", GAINS["B"], seed, seeds, tuples)
 
 
 def c(seed: int, seeds: int = SEEDS, tuples: int = TUPLES) -> Outcome:
     """Workload C: the queries of B with priorities 6, 3, 1."""
-    return _outcome(C, "004 Table 2, Figs. 3 and 6", {"H": 19.3, "C": 2.5}, seed, seeds, tuples)
+    return _outcome(C, "004 Table 2, Figs. 3 and 6", GAINS["C"], seed, seeds, tuples)
 
 
 def _outcome(
     workload: CqcWorkload, source: str, better: Mapping[str, float], seed: int, seeds: int, tuples: int
 ) -> Outcome:
-    runs = {name: [run(workload, name, s, tuples) for s in range(seed, seed + seeds)] for name in SCHEDULERS}
+    numbers = [100 * seed + number for number in range(seeds)]
+    runs = {name: [run(workload, name, s, tuples) for s in numbers] for name in SCHEDULERS}
     latencies = {
         (name, cls): _merged([result.latency(cls=cls) for result in results])
         for name, results in runs.items()
@@ -175,19 +186,29 @@ def _outcome(
     longest = {cls: max(longest_gap(result, cls) for result in runs[CQC]) for cls in workload.priorities}
     means = {place: latency.mean * 1000 for place, latency in latencies.items()}
     gains = {cls: f"class {cls}: HR's response time over CQC's" for cls in workload.priorities}
-    speedups = " and ".join(f"class {cls} at least {times} times" for cls, times in better.items())
+    claims = ", ".join(
+        f"class {cls} {f'at least {times} times faster' if times > 1 else 'slower'}" for cls, times in better.items()
+    )
+    quota = quotas(list(workload.priorities.values()), PERIOD)[1] / PERIOD
+    alone = _merged([run_on_quota(workload, "C", quota, s, tuples).latency() for s in numbers]).mean * 1000
     return Outcome(
         name=f"cqc-{workload.name.lower()}",
         source=source,
-        claim=f"workload {workload.name}: CQC answers {speedups} faster than HR, and no class starves",
+        claim=f"workload {workload.name}: under CQC compared with HR, {claims}; no class starves",
         paper={**{gains[cls]: times for cls, times in better.items()}, "classes that starve": 0},
         measured={
             **{gains[cls]: means[HR, cls] / means[CQC, cls] for cls in workload.priorities},
             "classes that starve": sum(gap > STARVED for gap in longest.values()),
+            "class H, HR's response time over CQC's, by seed": [
+                hr.latency(cls="H").mean / own.latency(cls="H").mean
+                for hr, own in zip(runs[HR], runs[CQC], strict=True)
+            ],
+            "class C, if the others always use their whole quotas: HR's response time over CQC's": means[HR, "C"]
+            / alone,
             "longest time without a result under CQC (ms)": {cls: gap * 1000 for cls, gap in longest.items()},
             "mean response time (ms)": {f"{name}, class {cls}": mean for (name, cls), mean in means.items()},
         },
-        rule=_at_least,
+        rule=as_in_the_figures,
         setup=_setup(workload, seed, seeds, tuples),
         series=[
             Series(
@@ -213,9 +234,20 @@ def longest_gap(result: SimulationResult, cls: str) -> float:
     return float(np.diff(moments).max())
 
 
-def _at_least(paper: Figures, ours: Figures) -> bool:
+def as_in_the_figures(paper: Figures, ours: Figures) -> bool:
+    """A class that gains in the paper gains at least as much; one that loses loses."""
     gains = [key for key in paper if key != "classes that starve"]
-    return all(ours[key] >= paper[key] for key in gains) and ours["classes that starve"] == 0
+    right = all(ours[key] >= paper[key] if paper[key] > 1 else ours[key] < 1 for key in gains)
+    return bool(right and ours["classes that starve"] == 0)
+
+
+def run_on_quota(workload: CqcWorkload, cls: str, share: float, seed: int, tuples: int = TUPLES) -> SimulationResult:
+    """A class alone on a share of the processor: as if the other classes always used their whole quotas."""
+    unit = LOAD / network(workload, 1.0).load
+    modelled = network(workload, unit / share, cls)
+    arrivals = {stream: Poisson(RATE, rows=tuples, together=FRAME) for stream in modelled.topology.streams}
+    policy = SCHEDULERS[HR]
+    return simulate(modelled.topology, modelled.models, arrivals, policy, switch=SWITCH, bytes=BYTES, seed=seed)
 
 
 def _merged(latencies: Sequence[LatencyDistribution]) -> LatencyDistribution:

@@ -49,19 +49,22 @@ def catalog() -> tuple[Catalog, Groups]:
     return declared, groups
 
 
-def queries() -> tuple[SharedGraph, Groups]:
-    """The graph of the 21 queries, and the groups of their streams."""
+def queries(replicas: int = 1, replica: int = 0) -> tuple[SharedGraph, Groups]:
+    """The graph of the 21 queries, or of those of one replica (whole queries in turn), and groups of their streams."""
     declared, groups = catalog()
     graph = SharedGraph()
-    for number, cls in enumerate(cqc.A.selections):
-        sql = SELECTION.format(name=f"s{number}", share=cqc.selectivity(number))
-        graph.add(declared.query(f"selection_{number}", sql, cls=cls))
-    for number, cls in enumerate(cqc.A.aggregates):
-        sql = AGGREGATE.format(name=f"a{number}", groups=GROUPS)
-        graph.add(declared.query(f"aggregate_{number}", sql, cls=cls))
-    for number, cls in enumerate(cqc.A.joins):
-        graph.add(declared.query(f"join_{number}", JOIN.format(name=f"j{number}"), cls=cls))
-    return graph, groups
+    kinds = (("s", "selection", cqc.A.selections), ("a", "aggregate", cqc.A.aggregates), ("j", "join", cqc.A.joins))
+    kept: set[str] = set()
+    for letter, kind, classes in kinds:
+        for number, cls in enumerate(classes):
+            if number % replicas != replica:
+                continue
+            name = f"{letter}{number}"
+            sql = {"s": SELECTION, "a": AGGREGATE, "j": JOIN}[letter]
+            text = sql.format(name=name, share=cqc.selectivity(number) if letter == "s" else 1.0, groups=GROUPS)
+            graph.add(declared.query(f"{kind}_{number}", text, cls=cls))
+            kept |= {name, f"{name}_l", f"{name}_r"}
+    return graph, [group for group in groups if group[0] in kept]
 
 
 class BatchFeed:

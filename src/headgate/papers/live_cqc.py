@@ -12,8 +12,11 @@ from headgate.simulation import Poisson
 # Rates are lower than the paper's, and operators slower, by this factor.
 SCALE = 300.0
 LOADS = (0.5, 0.7, 0.9)
+# The load at which gains are compared with the paper's: that of the simulated experiment.
+BUSIEST = 0.99
 # With 45 tuples a run depends on single rows: 1% more work made class H 25% faster.
-TUPLES = 180
+TUPLES, BUSIEST_TUPLES = 180, 1000
+SEEDS = 3
 WITHIN = 0.25
 
 
@@ -32,10 +35,10 @@ def c(seed: int) -> Outcome:
     return _outcome(cqc.C, "004 Table 2, Figs. 3 and 6", seed)
 
 
-def _run(workload: cqc.CqcWorkload, scheduler: str, load: float, seed: int) -> LiveRun:
+def _run(workload: cqc.CqcWorkload, scheduler: str, load: float, seed: int, tuples: int) -> LiveRun:
     modelled = cqc.network(workload, load / cqc.network(workload, 1.0).load)
     arrivals = {
-        stream: Poisson(cqc.RATE / SCALE, rows=TUPLES, together=cqc.FRAME) for stream in modelled.topology.streams
+        stream: Poisson(cqc.RATE / SCALE, rows=tuples, together=cqc.FRAME) for stream in modelled.topology.streams
     }
     period = cqc.PERIOD * SCALE
     policy = {cqc.HR: "hr:sources=last", cqc.CQC: f"cqc:inner=hr(sources=last),k={period * 1e6:.0f}us"}[scheduler]
@@ -43,37 +46,61 @@ def _run(workload: cqc.CqcWorkload, scheduler: str, load: float, seed: int) -> L
     return live_network.run(modelled.topology, models, arrivals, policy, seed, cqc.BYTES)
 
 
+OFF = "prediction of a class's mean response time off by at most"
+GAIN = "HR's response time over CQC's, by class and seed"
+
+
 def _outcome(workload: cqc.CqcWorkload, source: str, seed: int) -> Outcome:
-    runs = {(name, load): _run(workload, name, load, seed) for load in LOADS for name in (cqc.HR, cqc.CQC)}
-    off = "prediction of a class's mean response time off by at most"
-    busiest = max(LOADS)
-    gain = f"class H at load {busiest}: HR's response time over CQC's"
+    runs = {(name, load): _run(workload, name, load, seed, TUPLES) for load in LOADS for name in (cqc.HR, cqc.CQC)}
+    gains: dict[str, list[float]] = {cls: [] for cls in workload.priorities}
+    for number in range(SEEDS):
+        hr, own = (_run(workload, n, BUSIEST, 100 * seed + number, BUSIEST_TUPLES) for n in (cqc.HR, cqc.CQC))
+        for cls, found in gains.items():
+            found.append(hr.latency[cls].mean / own.latency[cls].mean)
+    expected = cqc.GAINS[workload.name]
+    claims = ", ".join(
+        f"class {cls} {f'at least {times} times faster' if times > 1 else 'slower'}" for cls, times in expected.items()
+    )
     return Outcome(
         name=f"cqc-{workload.name.lower()}-live",
         source=source,
         claim=(
-            f"workload {workload.name} in the real network: CQC answers class H faster than HR, and the simulator "
-            "predicts each class's mean response time within 25%"
+            f"workload {workload.name} in the real network, under CQC compared with HR, on average over {SEEDS} seeds: "
+            f"{claims}; the classes gain in the order of their priorities in every run; the simulator predicts each "
+            "class's mean response time within 25%"
         ),
-        paper={off: WITHIN, gain: 1.0},
+        paper={OFF: WITHIN, GAIN: dict(expected)},
         measured={
-            off: max(error for run in runs.values() for error in run.errors().values()),
-            gain: runs[cqc.HR, busiest].latency["H"].mean / runs[cqc.CQC, busiest].latency["H"].mean,
+            OFF: max(error for run in runs.values() for error in run.errors().values()),
+            GAIN: gains,
+            "gain: mean, least, greatest": {
+                cls: [sum(found) / len(found), min(found), max(found)] for cls, found in gains.items()
+            },
             "mean response time (ms): measured, foretold": _pairs(runs),
             "time taken over the time of the models": {
                 f"{name}, load {load}": run.slowdown for (name, load), run in runs.items()
             },
         },
-        rule=lambda goal, measured: measured[off] <= goal[off] and measured[gain] > goal[gain],
+        rule=as_in_the_figures,
         setup={
             "seed": seed,
-            "loads": list(LOADS),
+            "loads of the predictions": list(LOADS),
+            "load of the gains": BUSIEST,
             "rate (tuples/s a stream)": cqc.RATE / SCALE,
-            "tuples a stream": TUPLES,
+            "tuples a stream": {"predictions": TUPLES, "gains": BUSIEST_TUPLES},
             "slower than in the paper by": SCALE,
             **live_network.SETUP,
         },
     )
+
+
+def as_in_the_figures(goal: Figures, measured: Figures) -> bool:
+    """Order of the classes in every run, the paper's factors (or losses) on average, predictions within the goal."""
+    found = measured[GAIN]
+    means = {cls: sum(gains) / len(gains) for cls, gains in found.items()}
+    in_order = all(h > c > n for h, c, n in zip(*found.values(), strict=True))
+    factors = all(means[cls] >= times if times > 1 else means[cls] < 1 for cls, times in goal[GAIN].items())
+    return bool(in_order and factors and measured[OFF] <= goal[OFF])
 
 
 def _pairs(runs: Mapping[tuple[str, float], LiveRun]) -> Figures:

@@ -12,12 +12,15 @@ from headgate.operators.batch import Arrival
 _RATIO = 1.05
 _STEP = log(_RATIO)
 _SMALLEST = 1e-6
+_PARTS = 16
+"""Parts into which rows that waited are divided."""
 
 
 class Latency:
     """Latencies of rows, in seconds. The mean is exact; a percentile is within 5%, as buckets grow by that ratio.
 
-    The rows of one batch count with their mean, since they arrived together.
+    The rows of one batch count with their mean, since they arrived together; rows that waited before the batch are
+    spread evenly over the time that they may have waited.
     """
 
     __slots__ = ("_buckets", "rows", "total", "worst")
@@ -28,17 +31,21 @@ class Latency:
         self.total = 0.0
         self.worst = 0.0
 
-    def add(self, now: float, arrival: Arrival) -> None:
-        """Adds the rows of a batch of results."""
+    def add(self, now: float, arrival: Arrival, waited: float = 0.0) -> None:
+        """Adds the rows of a batch of results; each may have waited up to `waited` seconds before its arrival."""
         count = arrival.count
         if not count:
             return
         total = now * count - arrival.total
         self.rows += count
-        self.total += total
-        self.worst = max(self.worst, now - arrival.first)
-        bucket = floor(log(max(total / count, _SMALLEST)) / _STEP)
-        self._buckets[bucket] = self._buckets.get(bucket, 0) + count
+        self.total += total + count * waited / 2
+        self.worst = max(self.worst, now - arrival.first + waited)
+        parts = min(count, _PARTS) if waited > 0 else 1
+        for part in range(parts):
+            seconds = total / count + waited * (part + 0.5) / parts if waited > 0 else total / count
+            bucket = floor(log(max(seconds, _SMALLEST)) / _STEP)
+            share = count * (part + 1) // parts - count * part // parts
+            self._buckets[bucket] = self._buckets.get(bucket, 0) + share
 
     def merge(self, other: Latency) -> None:
         """Adds another histogram."""
@@ -117,13 +124,13 @@ class RecentLatency:
         self._slice = window / 10
         self._slices: deque[tuple[int, Latency]] = deque()
 
-    def add(self, now: float, arrival: Arrival) -> None:
-        """Adds the rows of a batch of results that are published now."""
+    def add(self, now: float, arrival: Arrival, waited: float = 0.0) -> None:
+        """Adds the rows of a batch of results that are published now (see `Latency.add`)."""
         number = floor(now / self._slice)
         if not self._slices or self._slices[-1][0] != number:
             self._slices.append((number, Latency()))
             self._drop(now)
-        self._slices[-1][1].add(now, arrival)
+        self._slices[-1][1].add(now, arrival, waited)
 
     def whole(self, now: float) -> Latency:
         """The latencies of the window that ends now."""

@@ -15,6 +15,9 @@ from headgate.runtime.memory import Memory
 from headgate.runtime.outbox import Outbox
 from headgate.runtime.state import NetworkState
 
+DECISIONS = 30
+"""Newest decisions of the policy that the metrics contain; the driver keeps more."""
+
 
 def network_metrics(state: NetworkState, mode: str, stuck: float) -> dict[str, Any]:
     """All figures of a network; a grant that runs longer than `stuck` is reported as stuck. Called under the lock."""
@@ -40,6 +43,7 @@ def network_metrics(state: NetworkState, mode: str, stuck: float) -> dict[str, A
         "classes": _classes(loop, state.outboxes),
         "units": _units(loop),
         "operators": _operators(loop),
+        "decisions": list(state.policy.decisions())[-DECISIONS:],
     }
 
 

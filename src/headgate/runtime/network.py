@@ -18,6 +18,7 @@ from headgate.graph.specs import Objectives
 from headgate.operators.batch import FOREVER, Arrival, Batch
 from headgate.operators.contract import LiveOperator
 from headgate.operators.live import live
+from headgate.operators.lookup import LiveLookup
 from headgate.operators.send import LiveSend
 from headgate.operators.settings import Settings
 from headgate.operators.windows import highest
@@ -35,6 +36,7 @@ from headgate.runtime.store import Folder, Store
 from headgate.runtime.threads import StuckGrants, ThreadControl, Workers
 from headgate.scheduling import Policy
 from headgate.scheduling import policy as policy_of
+from headgate.scheduling.statistics import Statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Network:
     ) -> None:
         if threads is not None and threads < 1:
             raise ValueError(f"{threads} threads cannot run anything; give at least one")
-        given = settings or Settings()
+        self._settings = settings or Settings()
         self._policy = policy_of(policy)
         self._mode = mode_of(mode)
         self._threads = threads
@@ -107,7 +109,7 @@ class Network:
         self._state = NetworkState(
             graph,
             arranged(self._mode, self._policy),
-            lambda node: make(node, given),
+            lambda node: make(node, self._settings),
             self._memory,
             self._control,
             clock,
@@ -476,7 +478,8 @@ class Network:
     def _arrange(self) -> None:
         """Changes to the present policy and mode; queues that the new cut does not have are drained first."""
         with self._control.alone():
-            self._state.policy = arranged(self._mode, self._policy)
+            before, self._state.policy = self._state.policy, arranged(self._mode, self._policy)
+            self._state.policy.continues(before)
             self._state.policy.pursue(self._objectives)
             self._state.loop.scheduler.replace(self._state.policy, self._clock())
 
@@ -498,11 +501,23 @@ class Network:
             self._state.graph.replace(query)
             self._state.rebuild()
 
-    def remove(self, name: str) -> None:
-        """Removes a query and everything only it needed. Its earlier results can still be taken."""
+    def remove(self, name: str, discard: bool = False) -> None:
+        """Removes a query and everything only it needed. Its earlier results can still be taken, unless they are to be
+        discarded."""
         with self._control.alone():
             self._state.graph.remove(name)
+            if discard:
+                for queued in self._state.outboxes.pop(name).waiting:
+                    self._memory.release(queued)
             self._state.rebuild()
+
+    def renew_tables(self, settings: Settings) -> None:
+        """Lets the joins with static tables see other rows, from the next grant on."""
+        with self._control.alone():
+            self._settings = settings
+            for stage in self._state.wiring.stages:
+                if isinstance(stage.live, LiveLookup):
+                    stage.live.renew(settings)
 
     def quarantine(self, query: str, operator: str, detail: str, error: str) -> None:
         """Removes a query that failed before its rows reached the network, as if its operator had raised."""
@@ -522,6 +537,13 @@ class Network:
         """
         with self._control.alone():
             self._state.rebuild({**self._state.figures(), **known})
+
+    def freeze_statistics(self) -> Statistics:
+        """The statistics, whose estimates do not change from now on: a simulation can run with the same ranks."""
+        with self._control.alone():
+            statistics = self._state.loop.view.statistics
+            statistics.frozen = True
+            return statistics
 
     # Snapshots --------------------------------------------------------------------------------------------
 

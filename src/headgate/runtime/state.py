@@ -116,6 +116,8 @@ class NetworkState:
             if edge not in pauses.edges:
                 view.queues.rows[edge] = queue.waiting
                 view.queues.oldest[edge] = queue.oldest
+        boxes = [self.outboxes[query.name].latency for query in wiring.topology.queries]
+        view.delivered = lambda: [(latency.rows, latency.total) for latency in boxes]
         scheduler = Scheduler(self.policy, view, now, pauses.edges)
         return Loop(wiring, scheduler, self.memory, self.control, self.clock, self._longest_grant, self._record, pauses)
 

@@ -61,12 +61,17 @@ class Selector(ABC):
 class Policy(ABC):
     """A cut and a rank. Holds parameters (and what it has learned, if it learns); never runs anything.
 
-    The executor calls `refresh` every `interval` seconds; True means that the cut may have changed. A policy
+    The executor calls `refresh` every `refresh_every` seconds; True means that the cut may have changed. A policy
     that needs another selector although the cut is the same increments its `generation`.
     """
 
     name: ClassVar[str]
     interval: float = 1.0
+
+    @property
+    def refresh_every(self) -> float:
+        """Seconds between two calls of `refresh`."""
+        return self.interval
 
     @property
     def generation(self) -> int:
@@ -85,6 +90,13 @@ class Policy(ABC):
 
     def pursue(self, objectives: Objectives) -> None:  # noqa: B027 - most policies have no choice
         """Weigh metrics like this from now on (empty: as its parameters say), and keep what was learned."""
+
+    def continues(self, before: Policy) -> None:  # noqa: B027 - most policies do not learn
+        """It replaces another policy in a running network: it may take over what that one has learned."""
+
+    def decisions(self) -> Sequence[Mapping[str, Any]]:
+        """What it decided by itself lately, oldest first, with reasons; plain values for JSON (see `decisions.py`)."""
+        return ()
 
     def state(self) -> dict[str, Any]:
         """What it has learned, as plain values for JSON; empty if it does not learn."""

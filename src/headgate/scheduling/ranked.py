@@ -51,7 +51,8 @@ def unit_states(units: Units, rows: float = inf, seconds: float = inf) -> list[U
 class RankSelector(Selector):
     """Ranks that change only with the statistics: a heap of the ready units, highest rank first.
 
-    Ties go to the unit further upstream (lower id). The heap holds positions in the order of all ranks.
+    Ties go to the unit further upstream (lower id), or, if `downstream`, to the one further downstream. The heap holds
+    positions in the order of all ranks.
     """
 
     def __init__(
@@ -62,9 +63,11 @@ class RankSelector(Selector):
         rank: Rank,
         rows: float = inf,
         seconds: float = inf,
+        downstream: bool = False,
     ) -> None:
         self._units = units
         self._rank = rank
+        self._downstream = downstream
         self._rows = view.queues.rows
         self._states = unit_states(units, rows, seconds)
         self._order: list[UnitState] = []
@@ -75,7 +78,8 @@ class RankSelector(Selector):
 
     def _put_in_order(self, view: View) -> None:
         ranks = self._rank(view, self._units)
-        self._order = sorted(self._states, key=lambda state: -ranks[state.unit])
+        states = reversed(self._states) if self._downstream else self._states
+        self._order = sorted(states, key=lambda state: -ranks[state.unit])
         for place, state in enumerate(self._order):
             state.place = place
 

@@ -35,7 +35,7 @@ class Scheduler:
         self.policy = policy
         self.view = view
         self.decisions = 0
-        self.due = now + policy.interval
+        self.due = now + policy.refresh_every
         self.units: Units
         self.selector: Selector
         self.watches_growth = False
@@ -82,7 +82,7 @@ class Scheduler:
 
     def refresh(self, now: float) -> None:
         """Let the policy rank again, or cut again, from fresh statistics."""
-        self.due = now + self.policy.interval
+        self.due = now + self.policy.refresh_every
         oldest = min(self.view.queues.oldest, default=now)
         self.view.performance.staleness += (now - self._refreshed) * max(0.0, now - oldest)
         self._refreshed = now
@@ -97,7 +97,7 @@ class Scheduler:
     def replace(self, policy: Policy, now: float) -> None:
         """Continue with another policy."""
         self.policy = policy
-        self.due = now + policy.interval
+        self.due = now + policy.refresh_every
         self.change(policy.cut(self.view))
 
     def change(self, cut: Cut) -> None:

@@ -42,6 +42,8 @@ class Statistics:
             raise SchedulingError(f"half_life is {half_life}; give seconds above zero")
         known = [DEFAULTS.get(kind, DEFAULTS["select"]) for kind in topology.kinds]
         self.half_life = half_life
+        self.frozen = False
+        """The estimates stay as they are, whatever is measured."""
         self.cost = [k.cost for k in known]
         self.selectivity = [k.selectivity for k in known]
         self.bytes_in = [k.bytes_in for k in known]
@@ -106,7 +108,7 @@ class Statistics:
     def update(self, now: float) -> None:
         """Recompute the estimates, then decay the sums behind them by the time since the last update."""
         elapsed = now - self._updated
-        if elapsed <= 0:
+        if elapsed <= 0 or self.frozen:
             return
         self._updated = now
         self._measured_time += elapsed

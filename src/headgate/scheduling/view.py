@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
@@ -64,13 +64,17 @@ class Oracle(Protocol):
 
 @dataclass
 class View:
-    """Everything a policy may know. `oracle` is None outside a simulation."""
+    """Everything a policy may know. `oracle` is None outside a simulation.
+
+    `delivered` returns, for each query by number, its results so far and their total delay; the executor sets it.
+    """
 
     topology: Topology
     statistics: Statistics
     queues: Queues
     performance: Performance = field(default_factory=Performance)
     oracle: Oracle | None = None
+    delivered: Callable[[], Sequence[tuple[float, float]]] = tuple
 
     @classmethod
     def of(cls, topology: Topology, statistics: Statistics | None = None) -> View:

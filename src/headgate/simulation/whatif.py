@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from headgate.graph.expressions import Call, Expr
 from headgate.graph.operators import Aggregate, Operator, Source, Window
 from headgate.graph.shared import SharedGraph
 from headgate.graph.types import Schema
@@ -58,13 +57,7 @@ def scenario(graph: SharedGraph, arrivals: Mapping[str, Arrivals], costs: Mappin
 def default(node: Operator) -> Expectation:
     """What an operator is expected to do when nothing is known of it."""
     known = DEFAULTS.get(node.kind, DEFAULTS["project"])
-    if any(_runs_python(expr) for _, expr in node.expressions):
-        return replace(known, cost=DEFAULTS["udf"].cost)
-    return known
-
-
-def _runs_python(expr: Expr) -> bool:
-    return any(isinstance(part, Call) and part.name == "python" for part in expr.walk())
+    return replace(known, cost=DEFAULTS["udf"].cost) if node.python_functions else known
 
 
 def model(node: Operator, expected: Expectation, rate: float) -> Model:

@@ -35,6 +35,7 @@ class CombinedAnswer:
     failures: tuple[Mapping[str, Any], ...]
     failed: Mapping[str, str]
     unknown: tuple[ExpressionFailure, ...]
+    taken: int
     waiting: int
     selected: Mapping[str, tuple[int, int]]
     event_times: Mapping[str, int]
@@ -67,6 +68,7 @@ def combined(answers: Sequence[EpochAnswer]) -> CombinedAnswer:
         failures=tuple(failures.values()),
         failed={name: text for answer in reversed(answers) for name, text in answer.failed.items()},
         unknown=_unknown(answers, failures),
+        taken=sum(answer.taken for answer in answers),
         waiting=sum(answer.waiting for answer in answers),
         selected=_selected(answers),
         event_times=_newest([answer.event_times for answer in answers]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 _RATES = {"cost": "rows_in", "selectivity": "rows_in"}
@@ -35,6 +36,10 @@ def combined_metrics(parts: Sequence[Figures]) -> dict[str, Any] | None:
         "units": _grouped([part["units"] for part in parts], lambda each: (tuple(each["operators"]), each["class"])),
         "operators": _grouped([part["operators"] for part in parts], lambda each: each["key"]),
         "replicas": [_replica(part) for part in parts],
+        "decisions": sorted(
+            ({**each, "replica": number} for number, part in enumerate(parts) for each in part["decisions"]),
+            key=itemgetter("at"),
+        ),
     }
 
 

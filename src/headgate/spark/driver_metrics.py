@@ -32,7 +32,7 @@ class DriverMetrics:
         self._recent: dict[str, RecentLatency] = {}
         self._pace: dict[str, float] = {}
         # Of the epochs that are committed and not yet published.
-        self._arrivals: dict[int, dict[str, Arrival]] = {}
+        self._arrivals: dict[int, tuple[dict[str, Arrival], float]] = {}
 
     def committed(self, epoch: Epoch) -> None:
         """Counts an epoch after its commit."""
@@ -41,7 +41,7 @@ class DriverMetrics:
             self._epochs += 1
             self._failed.update(epoch.failed)
             self._seconds = epoch.seconds
-            self._arrivals[epoch.number] = epoch.arrivals
+            self._arrivals[epoch.number] = epoch.arrivals, epoch.waited
             if epoch.metrics is not None:
                 self._note_pace(epoch.metrics["performance"])
                 self._network = epoch.metrics
@@ -54,9 +54,10 @@ class DriverMetrics:
         """All sinks have an epoch: its results can be read, which ends the latency of its rows."""
         now = time.time()
         with self._lock:
-            for query, arrival in self._arrivals.pop(epoch, {}).items():
-                self._latency.setdefault(query, Latency()).add(now, arrival)
-                self._recent.setdefault(query, RecentLatency(SPEC_WINDOW)).add(now, arrival)
+            arrivals, waited = self._arrivals.pop(epoch, ({}, 0.0))
+            for query, arrival in arrivals.items():
+                self._latency.setdefault(query, Latency()).add(now, arrival, waited)
+                self._recent.setdefault(query, RecentLatency(SPEC_WINDOW)).add(now, arrival, waited)
 
     def _note_pace(self, now: Mapping[str, float]) -> None:
         """The metrics of objectives between the last report of the network and this one, at `now`."""
@@ -98,9 +99,15 @@ class DriverMetrics:
             return found
 
     def forget_failure(self, query: str) -> None:
-        """The query is dropped."""
+        """The query runs again."""
         with self._lock:
             self._failed.pop(query, None)
+
+    def forget(self, query: str) -> None:
+        """The query is dropped; another one may have its name."""
+        with self._lock:
+            for figures in (self._failed, self._rows, self._latency, self._recent):
+                figures.pop(query, None)
 
     def forget_latency(self) -> None:
         """Restarts the latency figures."""

@@ -63,6 +63,9 @@ class Epoch:
     restored: bool = False
     answered: tuple[str, ...] = ()
     """Queries that answer once and have, with this epoch."""
+    taken: int = 0
+    waited: float = 0.0
+    """New rows, and how long (s) they may have waited before Spark found them."""
 
 
 class Epochs:
@@ -419,7 +422,8 @@ class Epochs:
         self.change_pending = False
         if answer.answered:
             self.plan = self.plan.without(answer.answered)
-        self._committed(answer, request, {"job": answered - began, "commit": time.perf_counter() - answered})
+        seconds = {"job": answered - began, "commit": time.perf_counter() - answered}
+        self._committed(answer, request, seconds, batch.waited if batch is not None else 0.0)
         self._idle.arrived(answer.arrived)
         rose = (request.event_times is not None and event_times != before) or self._idle.behind(event_times)
         self.follow_up = rose or bool(answer.exchange) or answer.reached != request.reached
@@ -429,7 +433,9 @@ class Epochs:
         running = {query.name for query in self.plan.queries}
         return (*(name for name in self.commit.ended if name not in running), *answered)
 
-    def _committed(self, answer: CombinedAnswer, request: EpochRequest, seconds: Mapping[str, float]) -> None:
+    def _committed(
+        self, answer: CombinedAnswer, request: EpochRequest, seconds: Mapping[str, float], waited: float
+    ) -> None:
         """After a commit: notes what the next epoch needs, and reports the epoch."""
         self._failures.succeeded()
         self._failing = self._failing[len(request.expression_failures) :]
@@ -453,6 +459,8 @@ class Epochs:
                 answer.inline,
                 answer.restored,
                 answer.answered,
+                answer.taken,
+                waited,
             )
         )
         self._since_clean += 1

@@ -240,12 +240,14 @@ class Host:
             resident.catch_up(request.idle)
         if request.reached:
             resident.receive(request.exchange, request.reached)
+        taken = 0
         if request.packing is None:
             for _ in batches():
                 pass
         else:
             self._background.run(resident)
-            for _ in resident.feed(request.packing, batches(), request.arrived):
+            for rows in resident.feed(request.packing, batches(), request.arrived):
+                taken += rows
                 self._background.wake()
             self._background.stop()
         if request.finish:
@@ -281,6 +283,7 @@ class Host:
                 arrivals=cut.arrivals,
                 failures=tuple(cut.manifest["failures"]),
                 failed=cut.failed,
+                taken=taken,
                 waiting=report.waiting,
                 grants=grants + report.grants,
                 selected=resident.selected,

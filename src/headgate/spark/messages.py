@@ -216,6 +216,7 @@ class EpochAnswer:
     - `results`, `newest`, `unwritten`, `written`, `rows`, `malformed`, `inline`: see `Delivered` in `delivery.py`
     - `arrivals`: count, total and first of the arrival times behind each query's results
     - `failures`: every query that has failed so far (`Failure.state`); `failed`: those that failed in this epoch
+    - `taken`: rows that were new in this epoch
     - `waiting`: rows that wait in queues; the host goes on with them
     - `selected`: for streams read only by selections, rows so far and rows kept
     - `event_times`: the newest event time of each stream among the rows of this replica; `arrived`: the streams of
@@ -240,6 +241,7 @@ class EpochAnswer:
     arrivals: Mapping[str, tuple[int, float, float]] = field(default_factory=dict)
     failures: tuple[Mapping[str, Any], ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
+    taken: int = 0
     waiting: int = 0
     grants: int = 0
     selected: Mapping[str, tuple[int, int]] = field(default_factory=dict)

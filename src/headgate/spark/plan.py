@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headgate.graph.as_json import GraphFormatError, read, written
 from headgate.graph.queries import Query
+from headgate.graph.secrets import masked
 from headgate.graph.specs import Objectives
 from headgate.runtime.limits import Limits
 from headgate.spark import format_1
@@ -73,7 +74,7 @@ class Plan:
         with checkpoint.saving:
             tables = {name: save_table(checkpoint, table) for name, table in self.tables.items()}
             values = {
-                "queries": self.queries,
+                "queries": tuple(map(_shown, self.queries)),
                 "policy": self.policy,
                 "mode": self.mode,
                 "threads": self.threads,
@@ -82,10 +83,10 @@ class Plan:
                 "limits": asdict(self.limits),
                 "delivery": None if self.delivery is None else asdict(self.delivery),
                 "placement": None if self.placement is None else self.placement.given,
-                "parts": self.parts,
+                "parts": tuple(map(_shown, self.parts)),
                 "modules": save_bytes(checkpoint, self.modules) if self.modules else "",
                 "objectives": self.objectives,
-                "known": self.known,
+                "known": tuple((_shown(asked), _shown(running)) for asked, running in self.known),
             }
             files = {*tables.values(), str(values["modules"])}
             all_known = (*self.queries, *(query for _, query in self.known))
@@ -141,3 +142,8 @@ class Plan:
             return format_1.described(json.loads(checkpoint.read_bytes(commit.snapshots[0])))
         queries: Mapping[str, Mapping[str, str]] = checkpoint.saved_plan(commit.plan)["queries"]
         return queries
+
+
+def _shown(query: Query) -> Query:
+    """A query without the secrets in the options of its sinks: a host opens no sink that needs them."""
+    return replace(query, sinks=tuple(replace(sink, options=masked(sink.options)) for sink in query.sinks))

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.expressions.python import load
-from headgate.graph.expressions import Call
 from headgate.graph.operators import Operator
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
@@ -49,12 +48,6 @@ class EpochCut:
     failed: dict[str, str]
     sent: list[tuple[str, pa.Table, float]]
     once: dict[str, tuple[int, int]]
-
-
-def functions_of(node: Operator) -> tuple[str, ...]:
-    """The Python functions in an operator's expressions, as "module:function"."""
-    calls = (part for _, expr in node.expressions for part in expr.walk() if isinstance(part, Call))
-    return tuple(dict.fromkeys(call.option for call in calls if call.name == "python"))
 
 
 def error_of(verdict: Verdict, functions: Sequence[str]) -> str:
@@ -137,7 +130,7 @@ class ResidentNetwork:
         nodes = [node for query in queries for node in query.plan.walk()] if self._verdicts else []
         for node in nodes:
             verdict = self._verdicts.get(key_of(node))
-            functions = functions_of(node)
+            functions = tuple(node.python_functions)
             if verdict is not None and verdict.function and len(functions) == 1:
                 found[functions[0]] = verdict
         return found
@@ -152,7 +145,7 @@ class ResidentNetwork:
         return None
 
     def _error(self, node: Operator) -> str | None:
-        key, functions = key_of(node), functions_of(node)
+        key, functions = key_of(node), tuple(node.python_functions)
         if key in self._verdicts:
             return error_of(self._verdicts[key], functions)
         for function in functions:
@@ -176,12 +169,15 @@ class ResidentNetwork:
         plan = Plan.load(self._checkpoint, name)
         make_importable(plan.modules)
         local = LocalPlan(plan, self._replica)
+        if plan.tables != self._plan.tables:
+            self.network.renew_tables(Settings(tables=plan.tables))
         before, after = self._local.queries, local.queries
         running = self.network.queries
         kept = {name for name, query in after.items() if name in running and query.same_results(before[name])}
         for old in before:
             if old in running and old not in kept:
-                self.network.remove(old)
+                # Nobody takes the results of a query that the plan does not have.
+                self.network.remove(old, discard=True)
         for new, query in after.items():
             if new in kept:
                 if query != before[new]:
@@ -259,8 +255,9 @@ class ResidentNetwork:
         """See `EpochAnswer.selected`."""
         return self._local.selected(self.network.selected, self.network.streams)
 
-    def feed(self, packing: str, batches: Iterator[pa.RecordBatch], since: float) -> Iterator[None]:
-        """Pushes rows that arrived at a time (s since 1970) into the network as they come, and yields after each batch.
+    def feed(self, packing: str, batches: Iterator[pa.RecordBatch], since: float) -> Iterator[int]:
+        """Pushes rows that arrived at a time (s since 1970) into the network as they come, and yields the number of
+        rows after each batch.
 
         All rows of an epoch are behind the same watermark.
         """
@@ -278,7 +275,7 @@ class ResidentNetwork:
                     if part.num_rows and name in self.network.streams:
                         self.network.push(name, part, since, advance=False)
                         seen.add(name)
-            yield
+            yield packed.num_rows
         self.arrived = tuple(sorted(arrived))
         for stream in sorted(seen):
             self.network.advance(stream, since)

@@ -163,6 +163,7 @@ class Catalog:
         """Changes the class of a query, or its spec: a whole one, or the options to change (None takes one away)."""
         script = Script(name, "query")
         found = self._known_query(st.Name(name, 0), script)
+        lifetimes.check_alive(found, self._clock(), script, 0)
         if cls is not None:
             found = replace(found, cls=self._class(st.Name(cls, 0), script))
         if spec is not None:
@@ -220,7 +221,7 @@ class Catalog:
             case st.CreateFunction(name=name):
                 self._new_function(name, script)
                 context.functions[name.text] = declare.declare_function(statement, context, script)
-                return Result("created", "function", name.text)
+                return Result("created", context.functions[name.text].kind, name.text)
             case st.CreateSplit():
                 return self._split(statement, script)
             case st.CreateQuery(name=name):
@@ -341,6 +342,7 @@ class Catalog:
 
     def _alter(self, statement: st.AlterQuery, script: Script) -> Result:
         query = self._known_query(statement.name, script)
+        lifetimes.check_alive(query, self._clock(), script, statement.name.at)
         if statement.cls is not None:
             query = replace(query, cls=self._class(statement.cls, script))
         spec = specs.without(query.spec, statement.reset, script)
@@ -376,8 +378,9 @@ class Catalog:
     def _new_function(self, name: st.Name, script: Script) -> None:
         from headgate.expressions import functions
 
-        if name.text in self._context.functions:
-            raise script.error(f"function {name.text} is declared already", name.at)
+        known = self._context.functions.get(name.text)
+        if known is not None:
+            raise script.error(f"{known.kind} {name.text} is declared already", name.at)
         lower = name.text.lower()
         if functions.canonical(lower) is not None or functions.is_aggregate(lower):
             raise script.error(f"{name.text} is a function of Spark's; choose another name", name.at)

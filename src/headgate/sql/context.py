@@ -8,11 +8,12 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
+from headgate.expressions import functions
 from headgate.graph.expressions import Expr
 from headgate.graph.operators import Operator
 from headgate.graph.queries import Query, QueryClass, Stream, Table
 from headgate.graph.specs import Objectives
-from headgate.graph.types import Schema
+from headgate.graph.types import Field, Schema
 
 Value = TypeVar("Value")
 TypeOf = Callable[[str, Schema], pa.DataType]
@@ -47,13 +48,18 @@ class Names(MutableMapping[str, Value], Generic[Value]):
 
 @dataclass(frozen=True)
 class PythonFunction:
-    """A function over Arrow arrays: `target` is module:function, `time_limit` is in seconds."""
+    """A function over Arrow arrays: `target` is module:function, `time_limit` is in seconds. Aggregates have state."""
 
     name: str
     parameters: tuple[pa.DataType, ...]
     returns: pa.DataType
     target: str
     time_limit: float
+    state: tuple[Field, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        return "aggregate" if self.state else "function"
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,11 @@ class Context:
     def readable(self) -> list[str]:
         """The names that FROM accepts."""
         return [*self.streams, *self.tables, *self.queries, *self.branches]
+
+    def is_aggregate(self, name: str) -> bool:
+        """Whether a function of this name is an aggregate, Spark's or a user's."""
+        found = self.functions.get(name)
+        return functions.is_aggregate(name) if found is None else bool(found.state)
 
     def kind_of(self, name: str) -> str | None:
         """The kind of object (stream, table, query, branch) that has this name, or None."""

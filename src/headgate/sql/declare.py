@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from headgate.expressions.aggregates.python import aggregate_problem, state_of
 from headgate.graph import types as t
 from headgate.graph.expressions import PYTHON_TIME_LIMIT, Column
 from headgate.graph.options import Connectors
@@ -18,7 +19,7 @@ from headgate.sql.durations import spoken
 from headgate.sql.errors import Script, closest
 from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.options import check_fit, checked, unique
-from headgate.sql.python_functions import import_problem
+from headgate.sql.python_functions import import_problem, imported
 from headgate.sql.relation import reading
 from headgate.sql.scope import Scope
 from headgate.sql.sources import stream_source
@@ -109,33 +110,47 @@ def declare_table(statement: st.CreateTable, connectors: Connectors | None, scri
     source, options = checked(statement.options, statement.format, known, "table", script)
     if source in known:
         check_fit(known[source], options, statement.options, statement.format, schema, script)
-    return Table(statement.name.text, schema, source, options)
+    if statement.on_change is not None and "path" not in options:
+        raise script.error(
+            f"REFRESH ON CHANGE needs the option path, whose files are watched; write REFRESH EVERY for {source}",
+            statement.on_change,
+        )
+    every = None if statement.every is None else positive_duration(statement.every, script)
+    return Table(statement.name.text, schema, source, options, every, statement.on_change is not None)
 
 
 def declare_function(statement: st.CreateFunction, context: Context, script: Script) -> PythonFunction:
-    """CREATE FUNCTION: the target must be there to be imported; functions of one target have one timeout."""
+    """CREATE FUNCTION, CREATE AGGREGATE: the target can be imported; functions of one target have one timeout."""
     parameters = _schema(statement.parameters, "parameter", script)
     returns = arrow_type(statement.returns, script, statement.returns_at)
-    problem = import_problem(statement.target)
+    aggregate = isinstance(statement, st.CreateAggregate)
+    problem = import_problem(statement.target, "Class" if aggregate else "function")
+    state: tuple[Field, ...] = ()
+    if problem is None and aggregate:
+        target = imported(statement.target)
+        problem = aggregate_problem(target)
+        state = () if problem is not None else state_of(target)
     if problem is not None:
         raise script.error(problem, statement.target_at)
-    limit = _timeout(statement.options, script)
+    limit = _timeout(statement.options, "an aggregate" if aggregate else "a function", script)
     for other in context.functions.values():
         if other.target == statement.target and other.time_limit != limit:
             known = spoken(round(other.time_limit * 1e6))
-            message = f"{other.target} is function {other.name} already, with a timeout of {known}; give both the same"
+            message = (
+                f"{other.target} is {other.kind} {other.name} already, with a timeout of {known}; give both the same"
+            )
             raise script.error(message, statement.options[0].key.at if statement.options else statement.target_at)
-    return PythonFunction(statement.name.text, parameters.types, returns, statement.target, limit)
+    return PythonFunction(statement.name.text, parameters.types, returns, statement.target, limit, state)
 
 
-def _timeout(options: tuple[st.Option, ...], script: Script) -> float:
+def _timeout(options: tuple[st.Option, ...], what: str, script: Script) -> float:
     """The WITH clause of a function: its time limit in seconds."""
     unique(options, script)
     limit = PYTHON_TIME_LIMIT
     for option in options:
         if option.key.text.lower() != "timeout":
             hint = closest(option.key.text, ["timeout"])
-            raise script.error(f"a function has no option {option.key.text}{hint}", option.key.at)
+            raise script.error(f"{what} has no option {option.key.text}{hint}", option.key.at)
         limit = positive_duration(option, script) / 1e6
     return limit
 

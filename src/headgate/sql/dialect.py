@@ -25,7 +25,7 @@ from headgate.sql.errors import Script, closest
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 _SPELLED = {"CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "OVERLAY"}
-_CREATABLE = ("CLASS", "STREAM", "TABLE", "FUNCTION", "QUERY", "SPLIT")
+_CREATABLE = ("CLASS", "STREAM", "TABLE", "FUNCTION", "AGGREGATE", "QUERY", "SPLIT")
 
 _INTERVAL_UNITS = frozenset(
     ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSECOND")
@@ -218,7 +218,7 @@ class HeadgateParser(SparkParser):
         word = self._curr.text.upper() if self._curr else ""
         if word not in _CREATABLE:
             if not word:
-                self._refuse("CREATE what? There are CLASS, STREAM, TABLE, FUNCTION, QUERY and SPLIT")
+                self._refuse("CREATE what? There are CLASS, STREAM, TABLE, FUNCTION, AGGREGATE, QUERY and SPLIT")
             self._refuse(f"cannot create {self._curr.text}{closest(word, _CREATABLE)}")
         self._advance()
         if self._curr and self._curr.text.upper() == "IF" and self._next and self._next.text.upper() == "NOT":
@@ -227,7 +227,8 @@ class HeadgateParser(SparkParser):
             "CLASS": self._create_class,
             "STREAM": self._create_stream,
             "TABLE": self._create_table,
-            "FUNCTION": self._create_function,
+            "FUNCTION": lambda at: self._create_function(at, st.CreateFunction, "function"),
+            "AGGREGATE": lambda at: self._create_function(at, st.CreateAggregate, "aggregate"),
             "QUERY": self._create_query,
             "SPLIT": self._create_split,
         }
@@ -250,12 +251,27 @@ class HeadgateParser(SparkParser):
         name = self._name("the name of the table")
         columns, watermark = self._columns(name, "table")
         if watermark is not None:
-            self._refuse("a table has no watermark: it does not change", offset=watermark.column.at)
+            self._refuse("a table has no watermark: its rows have no order in time", offset=watermark.column.at)
         self._need("USING", "USING and a format, for example USING parquet OPTIONS (path '…')")
-        return st.CreateTable(at, name, columns, self._name("a format"), self._optional_options())
+        format_, options = self._name("a format"), self._optional_options()
+        every: st.Option | None = None
+        on_change: int | None = None
+        while self._match_text_seq("REFRESH"):
+            place = self._here()
+            if on_change is None and self._match_text_seq("ON", "CHANGE"):
+                on_change = place
+            elif every is None and self._match_text_seq("EVERY"):
+                value_at = self._here()
+                every = st.Option(
+                    st.Name("every", place), self._string("a duration, for example '10 minutes'"), value_at
+                )
+            else:
+                self._expected("EVERY 'duration' or ON CHANGE")
+        return st.CreateTable(at, name, columns, format_, options, every, on_change)
 
-    def _create_function(self, at: int) -> st.CreateFunction:
-        name = self._name("the name of the function")
+    def _create_function(self, at: int, make: type[st.CreateFunction], kind: str) -> st.CreateFunction:
+        name = self._name(f"the name of the {kind}")
+        target_text = f"'module:{'Class' if kind == 'aggregate' else 'function'}'"
         self._need("(", "the parameters in parentheses")
         parameters: list[st.ColumnDeclaration] = []
         if not self._match(TokenType.R_PAREN):
@@ -265,14 +281,14 @@ class HeadgateParser(SparkParser):
             self._need(")", ") after the parameters")
         self._need("RETURNS", "RETURNS and a type")
         returns_at = self._here()
-        returns = self._type("the function")
-        self._need("AS", "AS 'module:function'")
+        returns = self._type(f"the {kind}")
+        self._need("AS", f"AS {target_text}")
         target_at = self._here()
-        target = self._string("'module:function'")
+        target = self._string(target_text)
         options = self._options("WITH") if self._match_text_seq("WITH") else ()
         if self._curr:
             self._expected("WITH (timeout = '5 seconds') or the end of the statement")
-        return st.CreateFunction(at, name, tuple(parameters), returns, returns_at, target, target_at, options)
+        return make(at, name, tuple(parameters), returns, returns_at, target, target_at, options)
 
     def _create_split(self, at: int) -> st.CreateSplit:
         self._need("OF", "OF and a stream: CREATE SPLIT OF s INTO a WHEN …, b OTHERWISE")
@@ -343,8 +359,8 @@ class HeadgateParser(SparkParser):
 
     def _statement_drop(self, at: int) -> st.DropQuery:
         word = self._curr.text.upper() if self._curr else ""
-        if word in ("CLASS", "STREAM", "TABLE", "FUNCTION", "SPLIT"):
-            self._refuse(f"only a query can be dropped, not a {word.lower()}")
+        if word in _CREATABLE and word != "QUERY":
+            self._refuse(f"only a query can be dropped, not a{'n'[: word[0] in 'A']} {word.lower()}")
         self._need("QUERY", "QUERY and a name")
         if_exists = bool(self._match_text_seq("IF", "EXISTS"))
         return st.DropQuery(at, self._name("the name of the query"), if_exists)

@@ -15,7 +15,7 @@ from headgate.expressions.constants import fold_call
 from headgate.graph import types as t
 from headgate.graph.expressions import Call, Expr, Literal
 from headgate.sql.catalyst import catalyst
-from headgate.sql.context import Context
+from headgate.sql.context import Context, PythonFunction
 from headgate.sql.dialect import start
 from headgate.sql.errors import Script, SqlError, closest
 from headgate.sql.forms import FORMS, date_part
@@ -224,7 +224,7 @@ class ExpressionBinder:
         name = node.name.lower()
         if name in WINDOW_FUNCTIONS:
             return window_call(self, name, node)
-        if functions.is_aggregate(name):
+        if self.context.is_aggregate(name):
             return self._aggregated(node)
         if name in self.context.functions:
             return self._python(name, node)
@@ -276,6 +276,13 @@ class ExpressionBinder:
 
     def _python(self, name: str, node: exp.Anonymous) -> Expr:
         function = self.context.functions[name]
+        args = self.python_arguments(function, node, self.bind)
+        return Call(function.returns, "python", args, function.target, function.time_limit)
+
+    def python_arguments(
+        self, function: PythonFunction, node: exp.Anonymous, bind: Callable[[exp.Expr], Expr]
+    ) -> tuple[Expr, ...]:
+        """The arguments of a call of a user's function or aggregate, with the types of its parameters."""
         if len(node.expressions) != len(function.parameters):
             count = len(function.parameters)
             plural = "" if count == 1 else "s"
@@ -283,14 +290,14 @@ class ExpressionBinder:
             raise self.error(f"{function.name} takes {count} argument{plural}, not {given}", node)
         args = []
         for i, (arg, wanted) in enumerate(zip(node.expressions, function.parameters, strict=True)):
-            bound = self.bind(arg)
+            bound = bind(arg)
             try:
                 implicit(function.name, i, bound.type, wanted)
             except functions.WrongArguments as problem:
                 hint = f"write CAST(… AS {t.sql_name(wanted)})"
                 raise self.error(f"{problem}; {hint}", arg) from None
             args.append(self.cast(bound, wanted, arg))
-        return Call(function.returns, "python", tuple(args), function.target, function.time_limit)
+        return tuple(args)
 
     def _aggregated(self, node: exp.Expr) -> Expr:
         if self.aggregate is None:

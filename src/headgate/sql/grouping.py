@@ -15,6 +15,7 @@ from headgate.graph.event_times import instant, time_of
 from headgate.graph.expressions import Call, Column, Expr, Literal
 from headgate.graph.operators import Aggregate, AggregateCall, Select, Source, Window
 from headgate.graph.types import Field, Schema
+from headgate.sql.context import Context, PythonFunction
 from headgate.sql.errors import SqlError
 from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.foreign import Catalyst
@@ -71,11 +72,11 @@ class GroupBinder:
         self._key_nodes: list[exp.Expr] = []
 
     @staticmethod
-    def wanted(select: exp.Select) -> bool:
+    def wanted(select: exp.Select, context: Context) -> bool:
         """Whether a SELECT aggregates: it has GROUP BY or HAVING, or an aggregate in its list."""
         if select.args.get("group") is not None or select.args.get("having") is not None:
             return True
-        return any(_has_aggregate(item) for item in select.expressions)
+        return any(_has_aggregate(item, context) for item in select.expressions)
 
     def keys(self) -> None:
         """Binds GROUP BY."""
@@ -89,7 +90,7 @@ class GroupBinder:
         binder.clause = "GROUP BY"
         nodes = group.expressions
         if group.args.get("all"):
-            nodes = [_plain(item) for item in self._select.expressions if not _has_aggregate(item)]
+            nodes = [_plain(item) for item in self._select.expressions if not _has_aggregate(item, binder.context)]
         for node in nodes:
             self._key(node)
 
@@ -146,9 +147,13 @@ class GroupBinder:
                 raise binder.error(f"{call.sql(dialect='spark')[:60]} is not supported", call)
             call = call.this
         name = call.name.lower()
-        if not functions.is_aggregate(name):
+        if not binder.context.is_aggregate(name):
             raise binder.error(f"{call.name} is not an aggregate, so FILTER and IGNORE NULLS mean nothing", call)
-        made = self._resolved(name, call, where, option)
+        user = binder.context.functions.get(name)
+        if user is not None:
+            made = self._user_defined(user, call, where, option)
+        else:
+            made = self._resolved(name, call, where, option)
         place = self._calls.setdefault(made, len(self._calls))
         return Column(made.type, _PENDING + place)
 
@@ -184,6 +189,19 @@ class GroupBinder:
         if signature.name == "count" and len(cast) == 1 and isinstance(cast[0], Literal) and cast[0].value is not None:
             cast = cast if distinct else ()
         return AggregateCall(signature.name, cast, signature.result, distinct, where, option or signature.option)
+
+    def _user_defined(
+        self, function: PythonFunction, call: exp.Anonymous, where: Expr | None, option: str
+    ) -> AggregateCall:
+        binder = self._binder
+        if option:
+            raise binder.error(f"IGNORE NULLS is for first, last and any_value; {function.name} sees all values", call)
+        if any(isinstance(node, exp.Distinct) for node in call.expressions):
+            raise binder.error(f"{function.name} does not take DISTINCT; it is for Spark's aggregates", call)
+        args = binder.python_arguments(function, call, lambda node: self._inside(binder.bind, node))
+        return AggregateCall(
+            "python", args, function.returns, False, where, function.target, function.state, function.time_limit
+        )
 
     def _filter(self, node: exp.Expr) -> Expr:
         self._binder.clause = "FILTER"
@@ -244,7 +262,7 @@ class GroupBinder:
         calls = tuple(self._calls)
         fields = [Field("window", self._window_type(window))] if window is not None else []
         fields += [Field(f"key{i}", k.type) for i, k in enumerate(keys)]
-        fields += [Field(f"{c.name}{i}", c.type) for i, c in enumerate(calls)]
+        fields += [Field(f"{c.label}{i}", c.type) for i, c in enumerate(calls)]
         if window is None:
             fields.append(Field("deleted", t.BOOLEAN, False))
         first_call = (1 if window is not None else 0) + len(keys)
@@ -276,7 +294,7 @@ class GroupBinder:
 
     def _not_grouped(self, grouped: Grouped, node: exp.Expr) -> SqlError:
         binder = self._binder
-        for column in _free_columns(node):
+        for column in _free_columns(node, binder.context):
             try:
                 grouped.over(binder.bind(column))
             except _NotGrouped:
@@ -349,7 +367,7 @@ def _unique(keys: object) -> tuple[Expr, ...]:
     return tuple({normalize(k): k for k in keys}.values())  # type: ignore[attr-defined]
 
 
-def _has_aggregate(node: exp.Expr) -> bool:
+def _has_aggregate(node: exp.Expr, context: Context) -> bool:
     """Whether a tree holds an aggregate that is not a window function's own (sum(x) OVER …)."""
     if isinstance(node, exp.Query):
         return False
@@ -357,18 +375,18 @@ def _has_aggregate(node: exp.Expr) -> bool:
         return True
     if isinstance(node, exp.Window):
         inside = [*(node.args.get("partition_by") or ()), *([node.args["order"]] if node.args.get("order") else [])]
-        return any(_has_aggregate(n) for n in inside)
-    if isinstance(node, exp.Anonymous) and functions.is_aggregate(node.name.lower()):
+        return any(_has_aggregate(n, context) for n in inside)
+    if isinstance(node, exp.Anonymous) and context.is_aggregate(node.name.lower()):
         return True
-    return any(_has_aggregate(child) for child in node.iter_expressions())
+    return any(_has_aggregate(child, context) for child in node.iter_expressions())
 
 
-def _free_columns(node: exp.Expr) -> list[exp.Expr]:
+def _free_columns(node: exp.Expr, context: Context) -> list[exp.Expr]:
     """The columns of a tree outside its aggregates."""
     if isinstance(node, (exp.Filter, exp.IgnoreNulls)):
         return []
-    if isinstance(node, exp.Anonymous) and functions.is_aggregate(node.name.lower()):
+    if isinstance(node, exp.Anonymous) and context.is_aggregate(node.name.lower()):
         return []
     if isinstance(node, exp.Column) or (isinstance(node, exp.Dot) and node.find(exp.Anonymous) is None):
         return [node]
-    return [c for child in node.iter_expressions() for c in _free_columns(child)]
+    return [c for child in node.iter_expressions() for c in _free_columns(child, context)]

@@ -59,7 +59,7 @@ def _shown(now: float, zone: str) -> str:
 
 def paused(query: Query, keep: bool, now: float, script: Script, at: int) -> Query:
     """The query while it is paused."""
-    _check_alive(query, now, script, at)
+    check_alive(query, now, script, at)
     if query.pause:
         raise script.error(f"query {query.name} is paused already; RESUME QUERY it first", at)
     return replace(query, pause="keep" if keep else "drop")
@@ -67,7 +67,7 @@ def paused(query: Query, keep: bool, now: float, script: Script, at: int) -> Que
 
 def resumed(query: Query, now: float, script: Script, at: int) -> Query:
     """The query after a pause."""
-    _check_alive(query, now, script, at)
+    check_alive(query, now, script, at)
     if not query.pause:
         raise script.error(f"query {query.name} is not paused", at)
     return replace(query, pause="")
@@ -75,10 +75,11 @@ def resumed(query: Query, now: float, script: Script, at: int) -> Query:
 
 def stopped(query: Query, now: float, script: Script, at: int) -> Query:
     """The query after its end."""
-    _check_alive(query, now, script, at)
+    check_alive(query, now, script, at)
     return replace(query, stopped=True, pause="")
 
 
-def _check_alive(query: Query, now: float, script: Script, at: int) -> None:
+def check_alive(query: Query, now: float, script: Script, at: int) -> None:
+    """Refuses to change a query that has ended."""
     if query.phase(now) == "stopped":
         raise script.error(f"query {query.name} has stopped; DROP QUERY it to declare it again", at)

@@ -13,11 +13,11 @@ from typing import Any
 from headgate.sql.errors import closest
 
 
-def import_problem(target: str) -> str | None:
-    """Why `module:function` cannot be imported, or None if it can."""
+def import_problem(target: str, what: str = "function") -> str | None:
+    """Why `module:function` (or whatever `what` says) cannot be imported, or None if it can."""
     module_name, _, name = target.partition(":")
     if not re.fullmatch(r"[\w.]+", module_name) or not name.isidentifier():
-        return f"'{target}' is not 'module:function'"
+        return f"'{target}' is not 'module:{what}'"
     try:
         module = _module(module_name)
     except Exception as error:
@@ -25,9 +25,9 @@ def import_problem(target: str) -> str | None:
     found = getattr(module, name, None)
     if found is None:
         known = [n for n in vars(module) if not n.startswith("_") and callable(getattr(module, n))]
-        return f"module {module_name} has no function {name}{closest(name, known)}"
+        return f"module {module_name} has no {what.lower()} {name}{closest(name, known)}"
     if not callable(found):
-        return f"{target} is a {type(found).__name__}, not a function"
+        return f"{target} is a {type(found).__name__}, not a {what.lower()}"
     return None
 
 

@@ -191,11 +191,11 @@ class _SelectBlock:
         node, outer = self._node, self._outer
         outer._refuse_clauses(node)
         source = SourceBinder(outer.context, outer.script, outer.query, self._ctes).bind(node)
-        if GroupBinder.wanted(node) or node.args.get("distinct") is not None:
+        if GroupBinder.wanted(node, outer.context) or node.args.get("distinct") is not None:
             outer.check_stream(source, node.args["from_"].this)
         self._binder = ExpressionBinder(outer.context, outer.script, Scope(source))
         self._where()
-        if GroupBinder.wanted(node):
+        if GroupBinder.wanted(node, outer.context):
             relation = self._grouped()
         else:
             relation = self._plain()

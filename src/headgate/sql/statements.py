@@ -71,12 +71,18 @@ class CreateStream(Statement):
 
 @dataclass(frozen=True)
 class CreateTable(Statement):
-    """CREATE TABLE name (columns) USING format OPTIONS (…)."""
+    """CREATE TABLE name (columns) USING format OPTIONS (…) REFRESH EVERY '10 minutes' REFRESH ON CHANGE.
+
+    `every` is the duration as an option of that name, so that it has its place in the text.
+    """
 
     name: Name
     columns: tuple[ColumnDeclaration, ...]
     format: Name
     options: tuple[Option, ...]
+    every: Option | None = None
+    on_change: int | None = None
+    """Where ON CHANGE stands."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,11 @@ class CreateFunction(Statement):
     target: str
     target_at: int
     options: tuple[Option, ...]
+
+
+@dataclass(frozen=True)
+class CreateAggregate(CreateFunction):
+    """CREATE AGGREGATE name(parameters) RETURNS type AS 'module:Class' WITH (timeout = '5 seconds')."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from headgate.expressions.aggregates.accumulator import Accumulator
 from headgate.expressions.aggregates.distinct_values import DistinctValues
+from headgate.expressions.aggregates.python import PythonAggregate
 from headgate.expressions.aggregates.signature import AggregateRule, AggregateSignature, check_comparable
 from headgate.expressions.signature import UnknownFunction, WrongArguments
 from headgate.graph.expressions import Call, Expr, Literal
@@ -110,21 +111,23 @@ def resolve_aggregate(name: str, args: Sequence[pa.DataType], distinct: bool = F
 
 def accumulator(call: AggregateCall) -> Accumulator:
     """The accumulator of an aggregate call. Raises ValueError for a function that is not entered."""
+    if call.name == "python":
+        return PythonAggregate(call, _filtered(call, keeps_nulls=True))
     function = AGGREGATES.get(call.name)
     if function is None:
         raise ValueError(f"there is no aggregate function {call.name}")
-    plain = function.make(call, _filtered(call, function))
+    plain = function.make(call, _filtered(call, function.keeps_nulls))
     return DistinctValues(plain) if call.distinct and plain.inputs else plain
 
 
-def _filtered(call: AggregateCall, function: AggregateFunction) -> tuple[Expr, ...]:
+def _filtered(call: AggregateCall, keeps_nulls: bool) -> tuple[Expr, ...]:
     """The arguments of a call with its FILTER clause: null where it is not true, and not computed there either."""
     if call.where is None:
         return call.args
     passed = _where(call.where, Literal(BOOLEAN, True))
     values = tuple(_where(call.where, arg) for arg in call.args)
     # Where null is a value, and where there is no argument (count), another column says which rows count.
-    return (*values, passed) if function.keeps_nulls or not values else values
+    return (*values, passed) if keeps_nulls or not values else values
 
 
 def _where(condition: Expr, value: Expr) -> Call:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar
 
 import pyarrow as pa
 
 from headgate.graph.event_times import EventTime, EventTimes, time_of
-from headgate.graph.expressions import Column, Expr, in_terms_of
+from headgate.graph.expressions import PYTHON_TIME_LIMIT, Column, Expr, in_terms_of
 from headgate.graph.operators.operator import OUTPUT, Clause, Operator, Unary, Write, over
 from headgate.graph.operators.window import Window
-from headgate.graph.types import Schema
+from headgate.graph.types import Field, Schema
 
 
 @dataclass(frozen=True)
 class AggregateCall(Clause):
-    """One aggregate function. `where` is its FILTER clause; `option` carries constants (for example a precision)."""
+    """One aggregate function. `where` is its FILTER clause; `option` carries constants (for example a precision).
+
+    A user-defined aggregate has the name "python", "module:Class" as its option, and the columns of its state. As with
+    functions (`Call`), `time_limit` is in seconds and no part of the identity.
+    """
 
     name: str
     args: tuple[Expr, ...]
@@ -25,6 +30,8 @@ class AggregateCall(Clause):
     distinct: bool = False
     where: Expr | None = None
     option: str = ""
+    state: tuple[Field, ...] = ()
+    time_limit: float | None = field(default=None, compare=False)
 
     @property
     def text(self) -> str:
@@ -32,13 +39,19 @@ class AggregateCall(Clause):
         distinct = "distinct " if self.distinct else ""
         where = f" where {self.where.text}" if self.where is not None else ""
         option = f"[{self.option}]" if self.option else ""
-        return f"{self.name}{option}({distinct}{inside}){where}:{self.type}"
+        state = "".join(f" {column.name}:{column.type}" for column in self.state)
+        return f"{self.name}{option}({distinct}{inside}){where}:{self.type}{state}"
+
+    @property
+    def label(self) -> str:
+        """The name of the function for people."""
+        return self.option.rpartition(":")[2] if self.name == "python" else self.name
 
     def describe(self, write: Write, names: Sequence[str]) -> str:
         """The call in words, over columns of these names."""
         inside = ", ".join(write(arg, names) for arg in self.args) or "*"
         where = f" FILTER ({write(self.where, names)})" if self.where is not None else ""
-        return f"{self.name}({'DISTINCT ' if self.distinct else ''}{inside}){where}"
+        return f"{self.label}({'DISTINCT ' if self.distinct else ''}{inside}){where}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +71,11 @@ class Aggregate(Unary):
     makes_rows: ClassVar[bool] = True
     cost: ClassVar[float] = 4e-7
     selectivity: ClassVar[float] = 0.1
+
+    @cached_property
+    def python_functions(self) -> dict[str, float]:
+        own = {c.option: c.time_limit or PYTHON_TIME_LIMIT for c in self.calls if c.name == "python"}
+        return {**super().python_functions, **own}
 
     @property
     def passes(self) -> tuple[int, ...]:

@@ -59,6 +59,10 @@ class Partial(Unary):
         found = in_terms_of(expr, state_keys(self.aggregate), self.aggregate.keys)
         return None if found is None else (found,)
 
+    @cached_property
+    def python_functions(self) -> dict[str, float]:
+        return self.aggregate.python_functions
+
     @property
     def detail(self) -> str:
         return self.aggregate.detail
@@ -96,6 +100,10 @@ class Merge(Unary):
         """The expressions of the aggregate are over the rows that its first half read."""
         changed = self.aggregate.with_expressions(lambda _, expr: change(ROWS, expr))
         return self if changed is self.aggregate else replace(self, aggregate=changed)
+
+    @cached_property
+    def python_functions(self) -> dict[str, float]:
+        return self.aggregate.python_functions
 
     @property
     def detail(self) -> str:

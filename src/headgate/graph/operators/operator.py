@@ -91,12 +91,15 @@ class Operator(Structural):
         return changed
 
     @cached_property
-    def time_limit(self) -> float | None:
-        """Seconds that it may take for one batch: the lowest limit of the Python functions in its expressions; None if
-        there is none."""
+    def python_functions(self) -> dict[str, float]:
+        """The users' functions that it runs ("module:function"), each with its time limit in seconds for one batch."""
         calls = (part for _, expr in self.expressions for part in expr.walk() if isinstance(part, Call))
-        limits = [PYTHON_TIME_LIMIT if c.time_limit is None else c.time_limit for c in calls if c.name == "python"]
-        return min(limits, default=None)
+        return {c.option: c.time_limit or PYTHON_TIME_LIMIT for c in calls if c.name == "python"}
+
+    @property
+    def time_limit(self) -> float | None:
+        """Seconds that it may take for one batch: the lowest limit of its Python functions; None if there is none."""
+        return min(self.python_functions.values(), default=None)
 
     def walk(self) -> Iterator[Operator]:
         """This operator and all it depends on, each once, inputs first."""

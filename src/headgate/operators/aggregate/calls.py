@@ -7,13 +7,20 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from headgate.expressions.aggregates.grouping import Groups
+from headgate.expressions.aggregates.python import PythonAggregate
 from headgate.expressions.functions import accumulator
 from headgate.graph.expressions import Expr
 from headgate.graph.operators import AggregateCall
 
+_PENDING = 32768
+"""Up to this many rows are buffered before they are grouped: a pass over few rows costs nearly as much as over many."""
+
 
 class Calls:
-    """`exprs` are the inputs of all functions, each once; `types` the columns of all states."""
+    """`exprs` are the inputs of all functions, each once; `types` the columns of all states.
+
+    Operators buffer rows until there are `lot`.
+    """
 
     def __init__(self, calls: Sequence[AggregateCall]) -> None:
         self._accumulators = [accumulator(call) for call in calls]
@@ -22,6 +29,8 @@ class Calls:
         self.types = [t for acc in self._accumulators for t in acc.types]
         self.needs_order = any(acc.needs_order for acc in self._accumulators)
         self._needs_ids = any(acc.needs_ids for acc in self._accumulators)
+        # A user's aggregate must see its rows while they are processed: an error elsewhere would not be its query's.
+        self.lot = 1 if any(isinstance(acc, PythonAggregate) for acc in self._accumulators) else _PENDING
 
     def partial(
         self, keys: Sequence[pa.Array], inputs: Sequence[pa.Array], rows: int
@@ -39,14 +48,20 @@ class Calls:
 
     def empty(self) -> list[pa.Array]:
         """The states of one group that has no rows: those of one row of nulls, which only count(*) would count."""
-        nulls = [pa.nulls(1, e.type) for e in self.exprs]
-        _, states = self.partial([], [*nulls, pa.nulls(1, pa.int64())] if self.needs_order else nulls, 1)
-        place = 0
+        states: list[pa.Array] = []
         for acc in self._accumulators:
+            if isinstance(acc, PythonAggregate):
+                states += acc.empty()
+                continue
             if not acc.inputs:
-                states[place] = pa.array([0], acc.types[0])
-            place += len(acc.types)
-        return states
+                states.append(pa.array([0], acc.types[0]))
+                continue
+            nulls = [pa.nulls(1, e.type) for e in acc.inputs]
+            groups = Groups([], 1)
+            program = acc.partial([*nulls, pa.nulls(1, pa.int64())] if acc.needs_order else nulls, groups)
+            _, (state,) = groups.reduce([program], acc.needs_ids)
+            states += state
+        return [self._typed(column, at) for at, column in enumerate(states)]
 
     def merge(
         self, keys: Sequence[pa.Array], states: Sequence[pa.Array], rows: int

@@ -15,9 +15,6 @@ from headgate.operators.contract import Snapshot
 
 Ints = npt.NDArray[np.int64]
 
-_PENDING = 32768
-"""Up to this many rows are buffered before they are grouped: a pass over few rows costs nearly as much as over many."""
-
 
 @dataclass
 class PaneRun:
@@ -53,7 +50,7 @@ class PaneStore:
         """Takes rows: the code of each, its flat keys, and the inputs of the calls."""
         self._pending.append([pa.array(codes), *keys, *inputs])
         self._pending_rows += len(codes)
-        if self._pending_rows >= _PENDING:
+        if self._pending_rows >= self._calls.lot:
             self.flush()
 
     def add_states(self, columns: Sequence[pa.Array]) -> None:

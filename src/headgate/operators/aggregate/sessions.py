@@ -27,8 +27,6 @@ from headgate.operators.windows import microseconds, window_column
 
 Ints = npt.NDArray[np.int64]
 
-_PENDING = 32768
-
 
 @implements(Aggregate, when=lambda node: node.window is not None and node.window.kind == "session")
 class LiveSessions:
@@ -93,7 +91,7 @@ class LiveSessions:
         self._seen += len(times)
         self._pending.append([*flatten(values[:count]), pa.array(times), *inputs])
         self._pending_rows += len(times)
-        if self._pending_rows >= _PENDING:
+        if self._pending_rows >= self._calls.lot:
             self._flush()
         return []
 

@@ -119,6 +119,9 @@ class Hmts(Policy):
         for policy in self.inner:
             policy.pursue(objectives)
 
+    def decisions(self) -> Sequence[Mapping[str, Any]]:
+        return [each for policy in self.inner for each in policy.decisions()]
+
     def state(self) -> dict[str, Any]:
         """That of the inner policies; queues are placed again from the measurements."""
         return {"inner": [policy.state() for policy in self.inner]}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
+from headgate.scheduling.circle import CircleSelector
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.policy import GrantLimits, Policy, Selector
 from headgate.scheduling.ranked import TurnSelector
@@ -17,16 +18,23 @@ from headgate.scheduling.view import View
 @register("round-robin")
 @dataclass
 class RoundRobin(GrantLimits, Policy):
-    """Every ready unit in turn, for `rows` rows or a `quantum` of time."""
+    """Every ready unit in turn, for `rows` rows or a `quantum` of time.
+
+    With `visits=every`, units without rows get their turn too while any row waits, as in STREAM (004 §3): the turn
+    takes no row and costs a switch.
+    """
 
     name: ClassVar[str] = "rr"
     quantum: float = parameter("seconds", 0.01, "time of a turn")
+    visits: str = parameter("choice", "ready", "which units get a turn", ("ready", "every"))
     interval: float = inf
 
     def cut(self, view: View) -> Cut:
         return Cut.every(view.topology)
 
     def selector(self, view: View, units: Units, members: Sequence[int] | None = None) -> Selector:
+        if self.visits == "every":
+            return CircleSelector(view, units, members, self.rows, self.turns)
         return TurnSelector(view, units, members, self.rows, self.turns)
 
     def turns(self, view: View, units: Units) -> Sequence[float]:

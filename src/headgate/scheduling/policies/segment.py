@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from headgate.scheduling.charts import Path, leaving_bytes, paths
 from headgate.scheduling.cut import Cut, Units
-from headgate.scheduling.policy import GrantLimits, Policy, Selector
-from headgate.scheduling.ranked import RankSelector
+from headgate.scheduling.policies.walk import PathLimits, path_cut, path_selector
+from headgate.scheduling.policy import Policy, Selector
 from headgate.scheduling.registry import parameter, register
 from headgate.scheduling.view import View
 from headgate.scheduling.yields import memory_slope, rank_by
@@ -60,7 +60,7 @@ def prune(found: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 @register()
 @dataclass
-class SegmentPolicy(GrantLimits, Policy):
+class SegmentPolicy(PathLimits, Policy):
     """Rank of a segment: its memory release capacity."""
 
     name: ClassVar[str] = "segment"
@@ -70,6 +70,9 @@ class SegmentPolicy(GrantLimits, Policy):
         return segments(view, path)
 
     def cut(self, view: View) -> Cut:
+        return path_cut(self, view, self._segments)
+
+    def _segments(self, view: View) -> Cut:
         topology = view.topology
         found = paths(topology)
         kept = prune([segment for path in found for segment in self.split(view, path)])
@@ -81,7 +84,7 @@ class SegmentPolicy(GrantLimits, Policy):
         return Cut(queued, per_entry=True)
 
     def selector(self, view: View, units: Units, members: Sequence[int] | None = None) -> Selector:
-        return RankSelector(view, units, members, rank_by(memory_slope), self.rows, self.quantum)
+        return path_selector(self, view, units, members, self._segments, rank_by(memory_slope))
 
     def refresh(self, view: View, now: float) -> bool:
         return True
