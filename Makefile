@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 # One process a core, each with its own Spark session; a process that is done takes tests from another.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: setup test test-all test-threads cluster lint format types demo bench docs clean java
+.PHONY: setup test test-all test-threads cluster lint format types demo bench docs clean java kafka kafka-stop
 
 setup: java $(STAMP)
 
@@ -47,6 +47,13 @@ format: setup
 
 types: setup
 	$(BIN)/mypy
+
+# A Kafka broker on port 9092 of this machine, for trying things out; its jars are fetched by Maven.
+kafka: setup
+	$(BIN)/python -m headgate.feeder.broker start
+
+kafka-stop: setup
+	$(BIN)/python -m headgate.feeder.broker stop
 
 # Runs the examples in README and docs.
 docs: setup

@@ -25,6 +25,7 @@ LAYERS = (
     "runtime",
     "simulation",
     "spark",
+    "explanation",
     "connectors",
     "control",
     "engine",
@@ -33,10 +34,11 @@ LAYERS = (
     "cli",
     "papers",
     "bench",
+    "tour",
 )
 
 # The command line runs experiments and benches by name, and imports them inside functions only.
-LAZY = {("cli", "papers"), ("cli", "bench")}
+LAZY = {("cli", "papers"), ("cli", "bench"), ("cli", "tour")}
 
 
 def imports(tree: ast.AST, package: str) -> Iterator[tuple[str, bool]]:

@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headgate.connectors import callback
-    from headgate.engine import Engine, EngineError
+    from headgate.control.query_control import EngineError
+    from headgate.engine import Engine
+    from headgate.server.client import connect
     from headgate.sql import SqlError
 
-__all__ = ["Engine", "EngineError", "SqlError", "callback"]
+__all__ = ["Engine", "EngineError", "SqlError", "callback", "connect"]
 
 _HOMES = {
     "Engine": "headgate.engine",
-    "EngineError": "headgate.engine",
+    "EngineError": "headgate.control.query_control",
     "SqlError": "headgate.sql",
     "callback": "headgate.connectors",
+    "connect": "headgate.server.client",
 }
 
 

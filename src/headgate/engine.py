@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import secrets
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 
+from headgate.connectors.kafka_dead_letters import DeadLetterTopics
 from headgate.connectors.memory import MemorySink, MemoryWriter
 from headgate.connectors.registry import (
     RegisteredSinks,
@@ -25,11 +30,18 @@ from headgate.connectors.registry import (
     open_table,
     sinks,
 )
+from headgate.control.decisions import DecisionHistory
+from headgate.control.lifecycle import Lives, Timetable, has_begun, next_change, phases, taken_over
+from headgate.control.quality import Quality, objective_figures
+from headgate.control.query_control import EngineError, QueryControl
+from headgate.explanation.explained import Explanation, explain
 from headgate.graph.queries import Query, Sink, Stream
+from headgate.graph.specs import Spec
 from headgate.graph.types import Schema
+from headgate.runtime.latency import Latency
 from headgate.runtime.limits import Limits
 from headgate.runtime.modes import mode_of
-from headgate.scheduling import Scheduler, Topology, View
+from headgate.scheduling import PolicyError, Scheduler, Topology, View, policies
 from headgate.scheduling import policy as policy_of
 from headgate.spark.analysis import Analyzer
 from headgate.spark.balance import Balance
@@ -44,19 +56,25 @@ from headgate.spark.jobs import SparkJobs
 from headgate.spark.lane_log import open_lane_log
 from headgate.spark.lanes import Lanes
 from headgate.spark.messages import HostAddress
+from headgate.spark.pace import TRIGGER_CORES, Pace
+from headgate.spark.packages import Package, at_start, named_in
 from headgate.spark.plan import Plan
+from headgate.spark.processes import node
+from headgate.spark.processor_use import ProcessorUse, engine_processes
 from headgate.spark.publisher import Publisher
 from headgate.spark.replicas import default_replicas, hosts_per_node, parts_of, placed
 from headgate.spark.replies import Replies
-from headgate.spark.results import Writer
+from headgate.spark.results import Results, Writer
 from headgate.spark.resumption import Resumption
 from headgate.spark.session import session
 from headgate.spark.shipping import ship_package, user_modules
 from headgate.spark.spark_errors import expecting_errors, reason, spark_errors
 from headgate.spark.storage import below, is_local, without_secrets
+from headgate.spark.table_refresh import TableRefresh
 from headgate.spark.types import to_arrow
 from headgate.spark.warmup import warm_up
 from headgate.sql import Catalog
+from headgate.sql.catalog import Result
 
 _SINKS = f"{RegisteredSinks.__module__}:{RegisteredSinks.__name__}"
 """What hosts open folders with (see `Delivery`)."""
@@ -71,11 +89,18 @@ def _check(policy: str) -> None:
     Scheduler(policy_of(policy), View.of(Topology.of({"operator": ["stream"]})))
 
 
-class EngineError(RuntimeError):
-    """The engine cannot do what it was called for, or has stopped; the message says why."""
+@cache
+def live_policies() -> dict[str, str]:
+    """The policies that an engine can run, each with a line about it."""
+    found: dict[str, str] = {}
+    for name, cls in policies().items():
+        with suppress(PolicyError):
+            _check(name)
+            found[name] = (inspect.getdoc(cls) or "").partition("\n")[0]
+    return found
 
 
-class Engine:
+class Engine(QueryControl):
     """Runs continuous queries in one Spark job.
 
     - `policy`: the policy that schedules the operators (`headgate.scheduling`); may be set while running
@@ -83,8 +108,9 @@ class Engine:
       temporary folder and removed with the engine
     - `spark`: a session; without one a session is started on `master`, by default local and tuned for low latency
     - `budget`: seconds that an epoch may spend scheduling; the remaining rows wait for the next epoch
-    - `every`: seconds between two polls of the sources; 0 polls continuously. An epoch costs about as much with few
-      rows as with many, so polling less often saves processor time
+    - `every`: seconds between two polls of the sources; 0: as often as the pace of epochs allows
+    - `trigger_cores`: cores that Spark's triggers may take if no query has a latency spec; None: no limit. A trigger
+      costs about as much with few rows as with many, so fewer triggers save processor time
     - `mode`, `threads`: how units are spread over threads (see `headgate.runtime`)
     - `memory`: bytes of queued rows on a node above which rows are spilled to files
     - `replicas`: copies of the network, each in a process of its own, among which queries and keys are divided; by
@@ -106,6 +132,7 @@ class Engine:
         master: str | None = None,
         budget: float | None = 1.0,
         every: float = 0.0,
+        trigger_cores: float | None = TRIGGER_CORES,
         mode: str = "policy",
         threads: int | None = None,
         memory: int | None = 1 << 30,
@@ -123,8 +150,12 @@ class Engine:
         self._master = master
         if every < 0:
             raise ValueError(f"every is {every}; give the seconds between two polls of the sources, 0 or more")
+        if trigger_cores is not None and trigger_cores <= 0:
+            raise ValueError(f"trigger_cores is {trigger_cores}; give the cores that triggers may take, or None")
         if replicas is not None and replicas < 1:
             raise ValueError(f"replicas is {replicas}; give the number of copies of the network, 1 or more")
+        self._trigger_cores = trigger_cores
+        self._pace: Pace | None = None
         self._budget = budget
         self._every = every
         self._mode = mode_of(mode)
@@ -137,19 +168,29 @@ class Engine:
         self._dead_folder = dead_letters
         self._lane_log = lane_log
         zone = "UTC" if spark is None else str(spark.conf.get("spark.sql.session.timeZone"))
-        self._catalog = Catalog(Analyzer(lambda: self.spark).type_of, zone, connectors())
+        self._catalog = Catalog(Analyzer(lambda: self.spark).type_of, zone, connectors(), known=self._has_begun)
+        self._packages: set[Package] = set()
         self._frames: dict[str, Any] = {}
+        self._lives = Lives()
+        self._opened: dict[str, Query] = {}
+        self._timetable: Timetable | None = None
         self._memory: dict[str, tuple[Query, MemoryWriter]] = {}
+        self._attempts: dict[str, int] = {}
+        self._listeners: dict[str, list[Callable[[Results], None]]] = {}
         self._lock = threading.RLock()
         self._metrics = DriverMetrics()
+        self._quality = Quality()
+        self._decisions = DecisionHistory()
         self._balance = Balance()
         self._plan: Plan | None = None
         self._tables: dict[str, pa.Table] = {}
+        self._refresh: TableRefresh | None = None
         self._epochs: Epochs | None = None
         self._publisher: Publisher | None = None
         self._driver: Driver | None = None
         self._ended = threading.Event()
         self._hurry = False
+        self._running_once = False
         self.resumption: Resumption | None = None
         if self._local:
             prepare_hosts(f"{sinks.__module__}:{sinks.__name__}")
@@ -161,7 +202,8 @@ class Engine:
         """The Spark session; started when it is first needed."""
         with self._lock:
             if self._spark is None:
-                self._spark = session("headgate", self._master, local_files=is_local(self._lane_log or self._folder))
+                local_files = is_local(self._lane_log or self._folder)
+                self._spark = session("headgate", self._master, at_start(self._packages), local_files)
                 warm_up(self._spark)
             return self._spark
 
@@ -176,15 +218,21 @@ class Engine:
         """Everything declared so far."""
         return self._catalog
 
-    def execute(self, text: str, file: str = "<text>") -> None:
-        """Executes statements: CREATE CLASS, STREAM, TABLE, FUNCTION, QUERY …; SqlError at the first problem."""
-        with self._lock:
-            before = set(self._catalog.queries)
-            self._catalog.execute(text, file=file)
-            self._add_queries(before)
+    def execute(self, text: str, file: str = "<text>") -> list[Result]:
+        """Executes statements: CREATE CLASS, STREAM, TABLE, FUNCTION, QUERY …; SqlError at the first problem.
 
-    def stream(self, name: str, frame: Any) -> None:
-        """Declares any streaming DataFrame as a stream; `frame.withWatermark(…)` gives its event time."""
+        All take effect or none, also if a source or a sink cannot be opened (SourceError, SinkError).
+        """
+        with self._lock, self._changing() as dropped:
+            known = self._catalog.mark().queries
+            done = self._catalog.execute(text, file=file)
+            self._packages |= named_in(text)
+            dropped += [known[each.name].name for each in done if each.done == "dropped" and each.name in known]
+            return done
+
+    def stream(self, name: str, frame: Any, idle: str | None = None) -> None:
+        """Declares any streaming DataFrame as a stream; `frame.withWatermark(…)` gives its event time. After `idle`
+        ('10 seconds') without rows it does not hold back joins and unions any more."""
         if not frame.isStreaming:
             raise EngineError(f"stream {name}: the DataFrame is not streaming; make it with spark.readStream")
         columns = [(part.name, to_arrow(part.dataType)) for part in frame.schema.fields]
@@ -193,33 +241,69 @@ class Engine:
         for place, part in enumerate(frame.schema.fields):
             if "spark.watermarkDelayMs" in part.metadata:
                 event, delay = place, int(part.metadata["spark.watermarkDelayMs"]) * 1000
-        with self._lock:
-            self._catalog.add_stream(Stream(name, Schema.of(*columns), event, delay, "dataframe"))
+        with self._lock, self._changing():
+            self._catalog.add_stream(Stream(name, Schema.of(*columns), event, delay, "dataframe"), idle)
             self._frames[name] = frame
-            self._changed()
 
-    def query(self, name: str, select: str, *, cls: str | None = None, sink: Sink | Sequence[Sink] = ()) -> Query:
-        """Declares a query. Its newest rows can always be read with `results`, whatever its sinks are."""
+    def query(
+        self,
+        name: str,
+        select: str,
+        *,
+        cls: str | None = None,
+        sink: Sink | Sequence[Sink] = (),
+        spec: Spec | Mapping[str, Any] | None = None,
+        start: datetime | str | None = None,
+        stop: datetime | str | None = None,
+        once: bool = False,
+    ) -> Query:
+        """Declares a query. Its newest rows can always be read with `results`, whatever its sinks are.
+
+        `spec` is what its WITH clause is in SQL: {"latency": "500 ms", "tolerance": "10%"}. It runs from `start` to
+        `stop`; with `once` it ends with its first answer.
+        """
         sinks = (sink,) if isinstance(sink, Sink) else tuple(sink)
-        with self._lock:
-            before = set(self._catalog.queries)
-            made = self._catalog.query(name, select, cls, sinks)
-            self._add_queries(before)
-            return made
+        with self._lock, self._changing():
+            return self._catalog.query(name, select, cls, sinks, spec, start, stop, once)
 
     def drop(self, name: str) -> None:
-        """Stops a query and drops its state."""
+        """Ends a query, frees its state and forgets it."""
         with self._lock:
-            if name not in self._catalog.queries:
-                raise EngineError(f"there is no query {name}")
-            self._catalog.drop_query(name)
-            self._metrics.forget_failure(name)
+            declared = self.declared(name).name
+            with self._changing() as dropped:
+                self._catalog.drop_query(declared)
+                dropped.append(declared)
+
+    def retry(self, name: str) -> None:
+        """Runs a query that failed again. It starts without state and sees the rows that arrive from now on."""
+        with self._lock:
+            query = self.declared(name)
+            if self.metrics()["queries"][query.name]["state"] != "failed":
+                raise EngineError(f"query {query.name} has not failed: there is nothing to try again")
+            self._attempts[query.name] = self._attempts.get(query.name, 0) + 1
             self._changed()
+            self._metrics.forget_failure(query.name)
+
+    def check(self, text: str, file: str = "<text>") -> list[Result]:
+        """What `execute` would do; SqlError at the first problem. Nothing is declared, and no source or sink opened."""
+        with self._lock:
+            before = self._catalog.mark()
+            try:
+                return self._catalog.execute(text, file=file)
+            finally:
+                self._catalog.back_to(before)
 
     @property
     def queries(self) -> dict[str, Query]:
         """The queries as declared."""
         return dict(self._catalog.queries)
+
+    def declared(self, name: str) -> Query:
+        """A query by its name, in any case; EngineError if there is none."""
+        if name not in self._catalog.queries:
+            names = ", ".join(sorted(self._catalog.queries)) or "none"
+            raise EngineError(f"there is no query {name}; there are: {names}")
+        return self._catalog.queries[name]
 
     @property
     def policy(self) -> str:
@@ -235,7 +319,10 @@ class Engine:
     # Running ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Starts running, or continues where the checkpoint ended. Returns when the streams are being read."""
+        """Starts running, or continues where the checkpoint ended. Returns when the streams are being read.
+
+        Queries may be declared later: an engine without any waits for the first.
+        """
         driver = self._open()
         if self.resumption is not None and self.resumption.complete:
             self._close()
@@ -251,12 +338,17 @@ class Engine:
 
     def run_once(self) -> None:
         """Reads all rows that are available now, ends the streams, emits every window, and stops."""
+        if not self._catalog.queries:
+            raise EngineError("there is nothing to run: declare a query first")
         driver = self._open()
         try:
             if self.resumption is None or not self.resumption.complete:
+                self._lives.check_all_run(self.queries)
+                self._running_once = True
                 driver.start(once=True)
                 driver.wait()
         finally:
+            self._running_once = False
             self._close(_PATIENCE if self._hurry else None)
         self._raise_failure()
 
@@ -321,24 +413,70 @@ class Engine:
 
     def results(self, query: str) -> pa.Table:
         """The newest rows of a query; for a query that updates, the current row of each key."""
-        known = self._memory.get(query)
-        if known is not None:
-            return known[1].table()
-        if query not in self._catalog.queries:
-            names = ", ".join(sorted(self._catalog.queries)) or "none"
-            raise EngineError(f"there is no query {query}; there are: {names}")
-        return self._catalog.queries[query].schema.arrow().empty_table()
+        declared = self.declared(query)
+        known = self._memory.get(declared.name)
+        return known[1].table() if known is not None else declared.schema.arrow().empty_table()
+
+    def follow(self, query: str, listener: Callable[[Results], None]) -> Callable[[], None]:
+        """Calls `listener` with the results of each epoch from now on, of the rows that `results` keeps, until the
+        function that is returned is called.
+
+        It is called on the thread that publishes results, which waits for it: it returns at once and never raises.
+        """
+        with self._lock:
+            listeners = self._listeners.setdefault(self.declared(query).name, [])
+            listeners.append(listener)
+
+        def end() -> None:
+            with self._lock, suppress(ValueError):
+                listeners.remove(listener)
+
+        return end
 
     def metrics(self) -> dict[str, Any]:
         """Figures per query, class, unit and operator.
 
-        `latency` is in seconds, from the start of the micro-batch that brought a row until its result can be read at
-        the sinks; `network_latency` ends when the worker has made the result.
+        `latency` is in seconds, from the arrival of a row until its result can be read at the sinks; rows count as
+        arriving evenly between two looks of Spark at their source. `network_latency` is from the start of the
+        micro-batch until the worker has made the result. A query's `spec` is None or says what is asked, measured and
+        met (`control/compliance.py`); `objectives` has the weight of each metric and its value over the last half
+        second or so; `pace` reports the pauses between epochs.
         """
         with self._lock:
-            report = self._metrics.report(self.queries, self._catalog.classes, self._epochs is not None)
+            report = self._metrics.report(self.queries, self._catalog.classes, phases(self.queries, self._running))
             waiting = self._epochs.waiting if self._epochs is not None else 0
-            return {**report, "policy": self._policy, "waiting": waiting}
+            specs = self._quality.judge(self._judged_queries(), self._metrics)
+            for name, figures in report["queries"].items():
+                figures["spec"] = specs.get(name)
+            objectives = objective_figures(self._catalog.objectives, self._metrics)
+            pace = {} if self._pace is None else {"pace": self._pace.report()}
+            tables = {} if self._refresh is None else self._refresh.report()
+            return {
+                **report,
+                "policy": self._policy,
+                "waiting": waiting,
+                "objectives": objectives,
+                "decision": self._decisions.last,
+                "tables": tables,
+                **pace,
+            }
+
+    def decisions(self) -> list[dict[str, Any]]:
+        """What the engine decided by itself, oldest first, as long as it runs: which policy each class uses, and the
+        steps of the run-time optimizer. Each decision has its time (s since 1970), its kind and subject, what was
+        `chosen` and what was `before`, the `reason`, the `scores` it was made from, what was `expected` and what `came`
+        (`headgate.scheduling.decisions`)."""
+        return self._decisions.all()
+
+    def latencies(self) -> dict[str, Latency]:
+        """The latencies of each query's results since the start: what `since` an earlier one gives is recent."""
+        return self._metrics.latencies()
+
+    def explain(self) -> Explanation:
+        """The shared graph of all queries, and its units under the present policy before anything is measured."""
+        with self._lock:
+            declared = self._catalog.mark()
+        return explain(declared, self._policy, self._replicas)
 
     def forget_latency(self) -> None:
         """Restarts the latency figures, for example to measure the effect of a change."""
@@ -350,8 +488,6 @@ class Engine:
         with self._lock:
             if self._epochs is not None:
                 raise EngineError("the engine is already running")
-            if not self._catalog.queries:
-                raise EngineError("there is nothing to run: declare a query first")
             try:
                 return self._open_parts()
             except BaseException:
@@ -382,20 +518,25 @@ class Engine:
         if not self._local:
             starting = background.submit(start_hosts, spark, run, token, self._replicas, self._beside)
         spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
-        self._tables = {name: _loaded(spark, table) for name, table in dict(self._catalog.tables).items()}
+        self._tables = {}
+        self._refresh = TableRefresh(spark, lambda table: _loaded(spark, table), self._table_changed)
+        self._load_tables()
         self._publisher = Publisher(
             checkpoint,
             lambda query, sink: self._open_sink(query, sink, run),
             dead_letters(self.dead_letters, run),
-            lambda epoch: self._metrics.published(epoch),
+            self._published,
             self._ended.set,
             kept=not self._temporary,
+            letters=DeadLetterTopics(spark, lambda: self._catalog.streams),
         )
         jobs = SparkJobs(spark, f"headgate-{run}", Replies(host_folder(), token) if self._local else None)
         epochs = self._epochs = Epochs(
             jobs, checkpoint, run, token, self._committed, self._budget, owner, starting, self._beside
         )
         self.resumption = Resumption.of(checkpoint, epochs.commit, self.queries)
+        for query in taken_over(checkpoint, epochs.commit, self.queries, self._catalog.classes):
+            self._catalog.put_query(query)
         log = open_lane_log(spark, checkpoint, self._lane_log, run)
         if not epochs.commit.complete:
             log.check(checkpoint.name, epochs.commit.lanes)
@@ -403,62 +544,131 @@ class Engine:
         def lanes(driver: Driver) -> Lanes:
             sources = SparkStreams(spark)
             known = (driver.deliver, driver.ended, driver.refuse)
-            return Lanes(sources, checkpoint, log, self._frames, *known, self._every)
+            return Lanes(sources, checkpoint, log, self._frames, *known, self._every, pace)
 
+        hosts = self._host_processes
+        pace = self._pace = Pace(self._trigger_cores, ProcessorUse(engine_processes(spark, hosts)))
         self._ended.clear()
         self._hurry = False
-        driver = self._driver = Driver(epochs, lanes, checkpoint.name, self._ended.set)
-        for query in self.queries.values():
-            self._open_sinks(query)
+        driver = self._driver = Driver(epochs, lanes, checkpoint.name, self._ended.set, pace.backlog_pause)
+        self._opened.clear()
+        self._lives.begin()
+        self._open_sinks(self.queries.values())
         self._publisher.republish()
         failed = epochs.failed(self.queries.values())
         self._metrics = DriverMetrics({name: str(f) for name, f in failed.items()}, time.monotonic())
         self._plan = None
         self._balance = Balance()
         self._changed()
+        self._timetable = Timetable(lambda: next_change(self.queries.values(), time.time()), self._keep_time)
         return driver
 
-    def _open_sinks(self, query: Query) -> None:
+    def _judged_queries(self) -> dict[str, Query]:
+        """The queries whose specs count now: those that are neither paused nor over."""
+        now = time.time()
+        return {name: query for name, query in self.queries.items() if query.phase(now) == "running"}
+
+    @property
+    def _running(self) -> bool:
+        return self._epochs is not None
+
+    def _has_begun(self, name: str, sql: str) -> bool:
+        """Whether the checkpoint knows a query that is being declared, before the engine starts."""
+        return not self._temporary and not self._running and has_begun(self._folder, name, sql)
+
+    def _keep_time(self) -> None:
+        """On the timetable's thread: queries begin and end."""
+        with self._lock:
+            if self._running:
+                for query in self._lives.answered_queries(self.queries):
+                    self._catalog.put_query(query)
+                self._changed()
+
+    def _open_sinks(self, queries: Iterable[Query]) -> None:
+        """Opens the sinks of queries that are new."""
         assert self._publisher is not None
-        if any(sink.format == MemorySink.name for sink in query.sinks):
-            self._publisher.open(query)
-        else:
-            self._publisher.open(query, (Sink(MemorySink.name),))
+        for query in queries:
+            known = self._opened.get(query.name)
+            if known is None or not known.same_results(query):
+                memory = any(sink.format == MemorySink.name for sink in query.sinks)
+                self._publisher.open(query, () if memory else (Sink(MemorySink.name),))
+            self._opened[query.name] = query
 
     def _open_sink(self, query: Query, sink: Sink, run: str) -> Writer:
         """Opens a sink; the rows in memory outlive a stop and a start."""
         if sink.format != MemorySink.name:
             return open_sink(self.spark, query, sink, run)
         known = self._memory.get(query.name)
-        if known is None or known[0] != query:
+        if known is None or not known[0].same_results(query):
             writer = MemorySink().open(self.spark, query, {"rows": str(self._kept), **sink.options}, run)
             known = self._memory[query.name] = (query, writer)
+            writer.notify = lambda results: self._notify(query.name, results)
         known[1].follow(run)
         return known[1]
 
-    def _add_queries(self, before: set[str]) -> None:
-        """Lets the next epoch run the queries declared since `before`; drops them again if that fails."""
+    def _notify(self, query: str, results: Results) -> None:
+        for listener in tuple(self._listeners.get(query, ())):
+            listener(results)
+
+    @contextmanager
+    def _changing(self) -> Iterator[list[str]]:
+        """A change of the catalog: the next epoch follows it; if it cannot, the catalog is as before.
+
+        Queries that the change drops are put into the list that it gives: if one is declared again, it is another query
+        and starts afresh, even if its text is the same.
+        """
+        before, frames = self._catalog.mark(), dict(self._frames)
+        attempts, memory, opened = dict(self._attempts), dict(self._memory), dict(self._opened)
+        dropped: list[str] = []
         try:
+            yield dropped
+            for name in dropped:
+                self._attempts[name] = attempts.get(name, 0) + 1
+                self._memory.pop(name, None)
+                self._opened.pop(name, None)
             self._changed()
         except Exception:
-            for name in set(self._catalog.queries) - before:
-                self._catalog.drop_query(name)
+            self._catalog.back_to(before)
+            self._frames, self._attempts, self._memory, self._opened = frames, attempts, memory, opened
             raise
+        for name in dropped:
+            self._metrics.forget(name)
+        self._lives.note(before.queries, self.queries, self._running)
+        if self._timetable is not None:
+            self._timetable.wake()
+
+    def _load_tables(self) -> None:
+        """Reads the tables that were declared since."""
+        assert self._refresh is not None
+        for name, table in dict(self._catalog.tables).items():
+            if name not in self._tables:
+                # Before the rows: a file that changes meanwhile is read again.
+                files = self._refresh.fingerprint(table)
+                self._tables = {**self._tables, name: _loaded(self.spark, table)}
+                self._refresh.watch(table, self._tables[name], files)
+
+    def _table_changed(self, name: str, rows: pa.Table) -> None:
+        with self._lock:
+            self._tables = {**self._tables, name: rows}
+            self._changed()
 
     def _changed(self) -> None:
-        """A declaration or the policy changed: the next epoch uses the new plan."""
+        """A declaration, a table or the policy changed: the next epoch uses the new plan."""
         if self._driver is None or self._epochs is None:
             return
-        queries = self.queries
-        before = {query.name for query in self._plan.queries} if self._plan is not None else set()
-        for name, query in queries.items():
-            if self._plan is not None and name not in before:
-                self._open_sinks(query)
+        now = time.time()
+        queries = {name: replace(each, attempt=self._attempts.get(name, 0)) for name, each in self.queries.items()}
+        self._open_sinks(self.queries.values())
+        self._load_tables()
+        if self._plan is not None:
+            self.spark.conf.set("spark.sql.session.timeZone", self._catalog.time_zone)
+        lineup = self._lives.lineup(queries, now)
         streams = dict(self._catalog.streams)
+        objectives = self._catalog.objectives
         epochs, balance = self._epochs, self._balance
 
         def plan(lanes: Lanes) -> Plan:
-            declared = tuple(queries.values())
+            declared = self._lives.still_running(lineup)
             before = epochs.known_plan(self._replicas)
             parts = parts_of(declared, self._replicas)
             return Plan(
@@ -467,28 +677,56 @@ class Engine:
                 mode=self._mode,
                 threads=self._threads,
                 tables=self._tables,
-                packings=lanes.plan(streams, declared),
+                packings=lanes.plan(streams, lineup.coming),
                 limits=Limits(memory=None if self._spill_limit is None else max(1, self._spill_limit // self._beside)),
                 delivery=Delivery(_SINKS, os.getcwd(), self._kept, self.dead_letters),
                 placement=placed(parts or declared, self._replicas, before, balance.costs),
                 parts=parts,
-                modules=b"" if self._local else user_modules(_functions(queries.values())),
+                modules=b"" if self._local else user_modules(_functions(declared)),
+                objectives=objectives,
+                known=lineup.known,
+                idle={name: stream.idle for name, stream in streams.items() if stream.idle is not None},
             )
 
         self._plan = self._driver.replan(plan)
 
+    def _published(self, epoch: int) -> None:
+        """On the publisher's thread: an epoch's results can be read."""
+        self._metrics.published(epoch)
+        if self._pace is not None:
+            self._pace.published(epoch)
+        self._quality.judge_when_due(self._judged_queries, self._metrics)
+
     def _committed(self, epoch: Epoch) -> None:
         self._metrics.committed(epoch)
+        if self._pace is not None and "job" in epoch.seconds:
+            seconds = epoch.seconds["job"] + epoch.seconds["commit"]
+            self._pace.committed(epoch.number, epoch.taken, seconds, epoch.seconds.get("operators", 0.0))
+        if epoch.metrics is not None:
+            self._decisions.reported(epoch.metrics.get("decisions", ()))
         assert self._publisher is not None
         self._publisher.put(epoch.commit, epoch.inline)
+        if epoch.answered:
+            self._lives.answer(epoch.answered)
+            if self._timetable is not None:
+                self._timetable.wake()
         if epoch.metrics is not None and self._replicas > 1:
             self._balance.report(epoch.metrics)
             self._rebalance()
+
+    def _host_processes(self) -> list[int]:
+        """The supervisors of hosts beside this process."""
+        epochs = self._epochs
+        hosts = epochs.hosts if epochs is not None else []
+        return [host.pid for host in hosts if host is not None and host.node == node()]
 
     def _rebalance(self) -> None:
         """On the driver's thread: changes the placement after the present epoch, if that pays."""
         driver, epochs = self._driver, self._epochs
         if driver is None or epochs is None or epochs.plan.placement is None:
+            return
+        if any(query.pause for query in epochs.plan.queries):
+            # What waits for them cannot be moved.
             return
         better = self._balance.better(epochs.plan.run_queries, epochs.plan.placement)
         if better is None:
@@ -504,6 +742,11 @@ class Engine:
 
     def _close(self, patience: float | None = _PATIENCE) -> None:
         """Ends everything but Spark; sinks have `patience` seconds to take what is committed."""
+        if self._refresh is not None:
+            self._refresh.close()
+        if self._timetable is not None:
+            self._timetable.close()
+            self._timetable = None
         if self._driver is not None:
             self._driver.stop()
         if self._publisher is not None:

@@ -6,6 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 
+class Context:
+    """Stands in for a Spark context."""
+
+
 class Recorder:
     """A session whose `read`, `readStream` and `write` note their format, options, schema and target."""
 
@@ -19,6 +23,7 @@ class Recorder:
         self.partitioned: tuple[str, ...] = ()
         self.saved: str | None = None
         self.conf = SimpleNamespace(get=lambda _: "UTC")
+        self.sparkContext = Context()
 
     @property
     def read(self) -> Recorder:
@@ -38,6 +43,9 @@ class Recorder:
     def mapInArrow(self, function: Any, schema: Any) -> Recorder:  # noqa: N802
         self.columns = list(schema.names)
         return self
+
+    def createDataFrame(self, rows: Any, schema: Any) -> Recorder:  # noqa: N802
+        return self.mapInArrow(None, schema)
 
     def format(self, name: str) -> Recorder:
         self.format_ = name

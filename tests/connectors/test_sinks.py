@@ -15,7 +15,7 @@ import pytest
 
 import headgate as hg
 from headgate.connectors.console import ConsoleWriter
-from headgate.connectors.kafka import messages
+from headgate.connectors.kafka_sink import messages
 from headgate.connectors.memory import MemoryWriter
 from headgate.connectors.registry import connectors, open_sink, sinks
 from headgate.connectors.spark_format import SparkFormatSink, missing
@@ -95,16 +95,20 @@ READ_BACK: dict[str, Callable[[Writer, Any], list[Any] | None]] = {
 }
 
 
+ELSEWHERE = {"kafka": "tests/kafka", "postgresql": "tests/postgresql", "table": "test_tables_of_the_catalog"}
+"""Sinks that need a server or the catalog, and their tests."""
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("name", sorted(sinks()))
 def test_every_sink_writes_each_epoch_as_it_guarantees(spark: Any, tmp_path: Path, name: str, capsys: Any) -> None:
     sink = sinks()[name]
     options = f"OPTIONS ({sink.example.format(folder=tmp_path / 'out')})" if sink.example else ""
     query = query_into(name, options)
-    if name in ("delta", "kafka") and _lacks(spark, name):
-        with pytest.raises(SinkError, match=f"^query q: sink {name}: .*set PYSPARK_SUBMIT_ARGS='--packages .*$"):
-            open_sink(spark, query, query.sinks[0], "run1")
-        pytest.skip(f"Spark has no connector for {name} here; the error at opening says so")
+    if name in ELSEWHERE:
+        pytest.skip(f"{ELSEWHERE[name]} does it")
+    if name == "delta" and _lacks(spark, name):
+        pytest.skip("Spark has no connector for delta here")
     writer = open_sink(spark, query, query.sinks[0], "run1")
     first, second = _table(ROWS[:4]), _table(ROWS[4:])
     for epoch, table in ((0, first), (1, second), (1, second)):
@@ -314,15 +318,22 @@ def test_what_the_kafka_writer_is_given(tmp_path: Path) -> None:
     rows = outboxed(tmp_path, query_into("kafka", options), 0, _table())
     _opened(recorder, "kafka", options, ExecutorWriter).publish(rows)
     assert recorder.format_ == "kafka"
-    assert recorder.given == {"topic": "t", "kafka.bootstrap.servers": "h:1", "kafka.acks": "all"}
-    assert recorder.selected == ("to_csv(struct(`k`, `v`)) AS value", "`k` AS key")
+    assert recorder.given == {"kafka.bootstrap.servers": "h:1", "kafka.acks": "all"}
+    assert recorder.selected == (
+        "CAST(to_csv(struct(`k`, `v`)) AS BINARY) AS value",
+        "CAST(CAST(`k` AS STRING) AS BINARY) AS key",
+        "'t' AS topic",
+    )
 
 
 @pytest.mark.spark
 def test_messages_of_kafka(spark: Any, tmp_path: Path) -> None:
     def sent(query: Query, table: pa.Table, key: str | None, form: str) -> list[dict[str, Any]]:
         rows = outboxed(tmp_path, query, 0, table)
-        return [row.asDict() for row in rows.frame(spark).selectExpr(*messages(rows, key, form)).collect()]
+        options = {"topic": "t", "value_format": form} | ({} if key is None else {"key": key})
+        found = [row.asDict() for row in rows.frame(spark).selectExpr(*messages(rows, options)).collect()]
+        assert {row.pop("topic") for row in found} == {"t"}
+        return [{k: v if v is None else bytes(v).decode() for k, v in row.items()} for row in found]
 
     plain = query_into("noop", "")
     assert sent(plain, _table(ROWS[:2]), None, "json") == [
@@ -351,6 +362,27 @@ def test_tasks_read_every_type_from_the_outbox(spark: Any, tmp_path: Path) -> No
     assert found.schema == whole.schema
     assert found.rdd.getNumPartitions() == 2
     assert _multiset(found.collect()) == _multiset(whole.collect())
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_tables_of_the_catalog(spark: Any, tmp_path: Path) -> None:
+    table = "headgate_rows"
+    spark.sql(f"DROP TABLE IF EXISTS {table}")
+    options = clause({"table": table, "partitionBy": "k"})
+    query = query_into("table", options)
+    try:
+        for run in ("run1", "run2"):
+            writer = open_sink(spark, query, query.sinks[0], run)
+            assert isinstance(writer, ExecutorWriter)
+            for epoch, rows in ((0, ROWS[:3]), (1, ROWS[3:]), (1, ROWS[3:])):
+                writer.publish(outboxed(tmp_path / run, query, epoch, _table(rows)))
+        assert _multiset(spark.table(table).select("k", "v").collect()) == _multiset(ROWS * 2)
+        other = query_into("table", clause({"table": table}), columns="k STRING, w STRING")
+        with pytest.raises(SinkError, match=f"^query q: sink table: table {table}: it has no column w; it has v, head"):
+            open_sink(spark, other, other.sinks[0], "run1")
+    finally:
+        spark.sql(f"DROP TABLE {table}")
 
 
 @pytest.mark.spark

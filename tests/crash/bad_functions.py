@@ -84,28 +84,37 @@ HARMS: dict[Callable[[pa.Array], pa.Array], str] = {
 
 
 def meet(values: pa.Array) -> pa.Array:
-    """Waits until `meet_and_leave` runs too, if it is to run."""
+    """Waits a while for `meet_and_leave`; an epoch that is about to be cut begins no second grant."""
     if _bad(values):
         _touch("one")
         _wait_for("two")
         time.sleep(0.5)
+        (_place() / "one").unlink(missing_ok=True)
     return values
 
 
 def meet_and_leave(values: pa.Array) -> pa.Array:
-    """Ends the process while `meet` runs, if another thread runs it."""
+    """Ends the process, if possible while `meet` runs."""
     if _bad(values):
         _touch("two")
-        _wait_for("one")
+        if _wait_for("one"):
+            _touch("met")
         os._exit(3)
     return values
 
 
+def _place() -> Path:
+    return Path(os.environ["MEETING_PLACE"])
+
+
 def _touch(name: str) -> None:
-    (Path(os.environ["MEETING_PLACE"]) / name).touch()
+    (_place() / name).touch()
 
 
-def _wait_for(name: str) -> None:
+def _wait_for(name: str) -> bool:
     end = time.monotonic() + 2
-    while not (Path(os.environ["MEETING_PLACE"]) / name).exists() and time.monotonic() < end:
+    while not (_place() / name).exists():
+        if time.monotonic() > end:
+            return False
         time.sleep(0.01)
+    return True

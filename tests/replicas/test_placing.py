@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.cli.wording import expression
+from headgate.explanation.wording import expression
 from headgate.graph.as_json import read, written
 from headgate.graph.expressions import Column
 from headgate.graph.queries import Query

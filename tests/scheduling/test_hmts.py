@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -173,6 +174,65 @@ def test_a_priority_may_change_while_the_thread_waits() -> None:
     assert first is not None
     assert first.unit == 1
     assert selector.priorities == [6.0, 9.0]
+
+
+def specified(latency: float, classes: tuple[str, str] = ("N", "N")) -> tuple[ThreadSelector, View]:
+    """Two threads, of which the second serves a query with a latency spec."""
+    topology = Topology.of(
+        {"a": ["s"], "b": ["t"]},
+        queries={"aq": ("a", classes[0]), "bq": ("b", classes[1])},
+        classes={"H": 6, "N": 1},
+    )
+    first, second = topology.queries
+    topology = Topology(topology.operators, topology.kinds, topology.edges, (first, replace(second, latency=latency)))
+    view = View.of(topology)
+    chosen = policy("ots:aging=1,slice=100ms")
+    selector = chosen.selector(view, Units.of(topology, chosen.cut(view)))
+    assert isinstance(selector, ThreadSelector)
+    return selector, view
+
+
+def test_a_spec_raises_the_priority_of_a_thread_as_its_rows_wait() -> None:
+    selector, view = specified(latency=0.5)
+    for unit in (0, 1):
+        fill(selector, view, unit, 5)
+    view.queues.oldest[1] = 9.9
+    first = selector.next(10.1)
+    assert first is not None
+    assert first.unit == 1, "two fifths of the latency are more than ten seconds of another thread's rows"
+    assert selector.priorities == pytest.approx([1.0, 1.4])
+    view.queues.rows[1], view.queues.oldest[1] = 0.0, inf
+    selector.finished(1, 10.2, 0.1, 5, 5)
+    selector.next(10.3)
+    assert selector.priorities == [1.0, 1.0], "nothing waits any more"
+
+
+def test_a_spec_does_not_overtake_a_class() -> None:
+    selector, view = specified(latency=0.001, classes=("H", "N"))
+    for unit in (0, 1):
+        fill(selector, view, unit, 5)
+    first = selector.next(100.0)
+    assert first is not None
+    assert first.unit == 0
+    assert selector.priorities[1] < 2
+
+
+def test_a_spec_that_is_always_missed_starves_nobody() -> None:
+    """Rows of one thread are always late: it is ahead by less than 1, which a second of aging makes up."""
+    selector, view = specified(latency=0.001)
+    for unit in (0, 1):
+        fill(selector, view, unit, 1e9)
+    now, since, longest, runs = 10.0, 10.0, 0.0, [0, 0]
+    for _ in range(2000):
+        grant = selector.next(now)
+        assert grant is not None
+        now += 0.1
+        runs[grant.unit] += 1
+        if grant.unit == 0:
+            longest, since = max(longest, now - since), now
+        selector.finished(grant.unit, now, 0.1, 1, 1)
+    assert longest < 1.3
+    assert runs[1] > 5 * runs[0] > 0
 
 
 def test_a_high_thread_waits_no_longer_than_a_slice_for_a_low_one() -> None:

@@ -11,7 +11,7 @@ from headgate.graph.shared import SharedGraph
 from headgate.runtime import Network
 from headgate.spark.answers import combined
 from headgate.spark.combined_metrics import combined_metrics
-from headgate.spark.messages import EpochAnswer, HostAddress, Place, WrittenFile
+from headgate.spark.messages import EpochAnswer, ExchangedRows, HostAddress, Place, WrittenFile
 from headgate.sql import Catalog
 
 
@@ -120,3 +120,16 @@ def test_metrics_of_replicas_are_those_of_one_network() -> None:
     assert [replica["queries"] for replica in found["replicas"]] == [2, 1]
     latencies = [part["queries"]["hot"]["latency"]["worst"] for part in parts]
     assert found["queries"]["hot"]["latency"]["worst"] == max(latencies)
+
+
+def test_a_query_that_answers_once_has_answered_when_nothing_waits_for_it() -> None:
+    def answered(*parts: EpochAnswer) -> tuple[str, ...]:
+        return combined(parts).answered
+
+    assert answered(answer(0, once={"q": (3, 0), "r": (0, 0)})) == ("q",)
+    assert answered(answer(0, once={"q": (3, 0)}), answer(1, once={"q": (0, 5)})) == (), "replica 1 is not done"
+    assert answered(answer(0, once={"q": (0, 0)}), answer(1, once={"q": (2, 0)})) == ("q",)
+    between = (ExchangedRows("q/0", place("parts/x"), 1.0),)
+    assert answered(answer(0, once={"q": (3, 0)}, exchange=between)) == (), "a fragment has sent rows"
+    packed = answer(0, once={"q": (3, 1)})
+    assert EpochAnswer.unpack(packed.pack()) == packed

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import pytest
 
+from headgate.spark.checkpoint import Commit
 from headgate.spark.driver import Driver
 from headgate.spark.epochs import CatalystError, Epochs
 from headgate.spark.lane import Lane, LaneBatch, LaneClosed
@@ -15,6 +16,7 @@ from headgate.spark.lanes import Lanes
 from headgate.spark.plan import Plan
 
 LIMIT = 60.0
+WEIGHTS = {"critical": 6.0, "report": 1.0}
 
 
 def lane(name: str, careful: bool = False) -> Lane:
@@ -34,6 +36,9 @@ class FakeEpochs:
         self.waiting = 0
         self.backlog_due = False
         self.follow_up = False
+        self.change_pending = False
+        self.idle_wait: float | None = None
+        self.commit = Commit(0)
         self.preparation_changed = False
         self.plan: Any = None
         self.closed = threading.Event()
@@ -45,7 +50,7 @@ class FakeEpochs:
     def run_backlog(self, *, finish: bool = False) -> None:
         self.done.append("finish" if finish else "backlog")
         self.waiting = 0
-        self.backlog_due = False
+        self.backlog_due = self.change_pending = False
 
     def close(self) -> None:
         self.closed.set()
@@ -58,6 +63,7 @@ class FakeLanes:
         self.main = lane("main")
         self.calls: list[str] = []
         self.all_ended = False
+        self.any = True
         self.delivering = False
 
     def start(self, preparation: object, *, once: bool) -> None:
@@ -65,6 +71,11 @@ class FakeLanes:
 
     def apply(self, preparation: object) -> None:
         self.calls.append("apply")
+
+    def saved(self) -> None: ...
+
+    def restore(self, saved: None) -> None:
+        self.calls.append("restore")
 
     def restart(self, name: str, preparation: object, *, careful: bool) -> None:
         self.calls.append(f"restart careful={careful}")
@@ -78,6 +89,9 @@ class FakeLanes:
 
     def stop(self) -> None:
         self.calls.append("stop")
+
+    def weights(self, lanes: Iterable[str]) -> dict[str, float]:
+        return {name: WEIGHTS.get(name, 1.0) for name in lanes}
 
 
 class Loop:
@@ -111,6 +125,27 @@ def test_batches_and_changes_are_taken_in_order() -> None:
     loop.driver.stop()
     assert loop.over.is_set()
     assert loop.driver.failure is None
+
+
+def test_the_batch_of_the_highest_class_is_taken_first() -> None:
+    begun, proceed = threading.Event(), threading.Event()
+
+    def act(batch: LaneBatch) -> None:
+        begun.set()
+        proceed.wait(LIMIT)
+
+    loop = Loop(act)
+    lanes = {name: lane(name) for name in WEIGHTS}
+    first = loop.batch(0)
+    assert begun.wait(LIMIT)
+    waiting = [LaneBatch(lanes[name], 0, None) for name in ("report", "critical")]
+    for batch in waiting:
+        loop.driver.deliver(batch)
+    proceed.set()
+    for batch in (first, *waiting):
+        batch.done.result(LIMIT)
+    assert loop.epochs.done == ["main 0", "critical 0", "report 0"]
+    loop.driver.stop()
 
 
 def test_the_error_of_a_change_is_the_callers() -> None:
@@ -210,4 +245,24 @@ def test_batches_of_a_closed_lane_are_refused() -> None:
     assert isinstance(closed.done.exception(LIMIT), LaneClosed)
     other.done.result(LIMIT)
     assert loop.epochs.done == ["other 0"]
+    loop.driver.stop()
+
+
+def test_a_change_that_no_commit_names_gets_an_epoch_also_at_the_end() -> None:
+    loop = Loop()
+    loop.epochs.change_pending = loop.epochs.backlog_due = True
+    loop.flush()
+    loop.batch(0).done.result(LIMIT)
+    assert "backlog" in loop.epochs.done
+    loop.driver.change(lambda: setattr(loop.epochs, "change_pending", True))
+    loop.driver.stop()
+    assert loop.epochs.done[-1] == "backlog", "a restart must know the change"
+
+
+def test_a_loop_without_lanes_waits_for_the_first_query() -> None:
+    loop = Loop()
+    loop.lanes.any, loop.lanes.all_ended = False, True
+    loop.flush()
+    loop.lanes.any, loop.lanes.all_ended = True, False
+    loop.batch(0).done.result(LIMIT)
     loop.driver.stop()

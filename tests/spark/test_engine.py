@@ -186,7 +186,7 @@ def test_streams_of_one_shape_are_read_as_one_source(spark: Any, tmp_path: Path)
 def test_problems_are_reported_at_the_start(spark: Any, tmp_path: Path) -> None:
     engine = hg.Engine(spark=spark)
     with pytest.raises(hg.EngineError, match="declare a query first"):
-        engine.start()
+        engine.run_once()
     engine.execute("CREATE STREAM r (timestamp TIMESTAMP, wrong BIGINT) USING rate")
     engine.query("q", "SELECT wrong FROM r")
     for _ in range(2):

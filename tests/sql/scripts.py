@@ -10,14 +10,15 @@ from headgate.connectors.registry import connectors
 from headgate.graph.operators import Operator
 from headgate.graph.queries import Query
 from headgate.sql import Catalog
+from headgate.sql.lifetimes import Known
 
 WRONG = Path(__file__).parent / "wrong"
 PRELUDE = (WRONG / "prelude.sql").read_text(encoding="utf-8")
 
 
-def declared() -> Catalog:
-    """A catalog with the shared streams, tables, functions and queries."""
-    catalog = Catalog(connectors=connectors())
+def declared(known: Known = lambda name, sql: False) -> Catalog:
+    """A catalog with the shared streams, tables, functions and queries, at the beginning of 2026."""
+    catalog = Catalog(connectors=connectors(), clock=lambda: 1_767_225_600.0, known=known)
     catalog.execute(PRELUDE, "prelude.sql")
     return catalog
 

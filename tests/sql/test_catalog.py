@@ -7,7 +7,8 @@ import pytest
 
 from headgate.connectors.registry import connectors
 from headgate.graph import types as t
-from headgate.graph.queries import Sink, Spec, Stream, Table
+from headgate.graph.queries import Sink, Stream, Table
+from headgate.graph.specs import Spec
 from headgate.graph.types import Schema
 from headgate.sql import Catalog, Result, SqlError
 from tests.sql.scripts import declared

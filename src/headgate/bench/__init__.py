@@ -23,8 +23,10 @@ BENCHES: Mapping[str, str] = {
     "single": "a single query: latency and throughput compared with plain Structured Streaming",
     "classes-21": "21 queries in three classes over 27 streams, compared with plain Structured Streaming",
     "queries-200": "200 selection queries: processor time per row and query, compared with plain Structured Streaming",
+    "pace": "processor time of 21 selections at 2,000 rows/s with a latency spec of 2 s, of 200 ms, and without one",
     "overload": "critical queries while reports need 150% of the processors, compared with critical alone",
     "idle": "processor time of an idle engine, and how soon it answers the first row",
+    "feeder": "rows that the feeder sends per second of one core, and its lag at 200,000 rows/s",
     "scale": "throughput with two replicas compared with one, cost of the shuffle, balance of the replicas",
     "recovery": "restart after kill −9 with 100 MB of state",
 }

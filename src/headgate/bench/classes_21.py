@@ -81,7 +81,7 @@ def _saturated(work: Workload) -> Outcome:
 def _at(spark: Any, work: Workload, rate: float) -> dict[str, Any]:
     latencies = Latencies()
     feed = FeedProcess(work.streams, rate)
-    engine = Engine("cqc", spark=spark, budget=BUDGET)
+    engine = Engine("cqc", spark=spark, budget=BUDGET, trigger_cores=None)
     declare(engine, work, feed.folder, latencies)
     waiting: list[int] = []
     with running(engine, feed):
@@ -107,7 +107,7 @@ def _run(spark: Any, work: Workload, side: str) -> Latencies:
     feed = FeedProcess(work.streams, RATE)
     runner: ComparedSystem
     if side == "headgate":
-        runner = Engine("cqc", spark=spark, budget=BUDGET)
+        runner = Engine("cqc", spark=spark, budget=BUDGET, trigger_cores=None)
         declare(runner, work, feed.folder, latencies)
     else:
         runner = Plain(spark, work.queries, work.streams, feed.folder, latencies, pools=side == "fair")

@@ -93,7 +93,7 @@ def _headgate(count: int) -> tuple[float, dict[str, float]]:
     spark = local_session("headgate-bench-epoch")
     folder = tempfile.mkdtemp(prefix="headgate-bench-")
     random = np.random.default_rng(1)
-    engine = Engine("cqc", spark=spark)
+    engine = Engine("cqc", spark=spark, trigger_cores=None)
     try:
         os.makedirs(f"{folder}/s0")
         write(f"{folder}/s0", 0, rows(10, random, time.time()))

@@ -2,51 +2,47 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Sequence
-from multiprocessing.synchronize import Event
 
 import numpy as np
 import pyarrow as pa
 
-from headgate.feeder.folder import write_file
+from headgate.feeder.feed import EVENT_TIME, ArrivingRows, Draws, Feed
+from headgate.feeder.feeder import Feeder
+from headgate.feeder.folder import FolderTarget, write_file
+from headgate.feeder.process import FeederProcess
+from headgate.feeder.workloads.readings import Readings
+from headgate.simulation.arrivals import Constant
 
 SCHEMA = "ts TIMESTAMP, location STRING, temperature INT, humidity INT, arrived DOUBLE"
 """The columns of every stream of the benches; `arrived` is the time (s) from which the row can be read."""
 
 
 def rows(count: int, random: np.random.Generator, now: float) -> pa.Table:
-    """Rows as in 004 Table 1: temperature 0 to 40, humidity 0 to 100, 20 locations."""
-    micros = int(now * 1_000_000) + np.arange(count)
-    return pa.table(
-        {
-            "ts": pa.array(micros, pa.timestamp("us", "UTC")),
-            "location": pa.array([f"location-{n:03d}" for n in random.integers(0, 20, count)]),
-            "temperature": pa.array(random.integers(0, 41, count), pa.int32()),
-            "humidity": pa.array(random.integers(0, 101, count), pa.int32()),
-            "arrived": pa.array(np.full(count, now)),
-        }
+    """Rows as in 004 Table 1, that arrive at one time."""
+    ts = pa.array(int(now * 1_000_000) + np.arange(count)).cast(EVENT_TIME)
+    maker = Readings()
+    columns = maker.rows(ArrivingRows(0, np.zeros(count), ts), Draws(int(random.integers(1 << 62)), "readings"))
+    return pa.Table.from_arrays(list(columns), schema=maker.schema).append_column(
+        "arrived", pa.array(np.full(count, now))
     )
 
 
 class FeedProcess:
-    """Writes `rate` rows per second into one folder per stream until stopped."""
+    """Writes `rate` rows per second into one folder per stream until stopped, a file every `every` seconds."""
 
     def __init__(self, streams: Sequence[str], rate: float, every: float = 1.0, seed: int = 1) -> None:
         self.folder = tempfile.mkdtemp(prefix="headgate-bench-")
         self.streams = tuple(streams)
-        self._stop = multiprocessing.get_context("spawn").Event()
         for stream in streams:
             os.makedirs(f"{self.folder}/{stream}")
             # A first file, so that both sides find a schema and can start before rows arrive.
             write(f"{self.folder}/{stream}", 0, rows(10, np.random.default_rng(seed), time.time()))
-        self._process = multiprocessing.get_context("spawn").Process(
-            target=_feed, args=(self.folder, self.streams, rate, every, seed, self._stop), daemon=True
-        )
+        self._process = FeederProcess(_feeder, self.folder, self.streams, rate, every, seed)
 
     def start(self) -> None:
         self._process.start()
@@ -54,13 +50,11 @@ class FeedProcess:
     @property
     def pid(self) -> int:
         """The id of the process, once started."""
-        return self._process.pid or 0
+        return self._process.pid
 
     def stop(self) -> None:
         """Stops writing."""
-        self._stop.set()
-        if self._process.is_alive():
-            self._process.join()
+        self._process.stop()
 
     def clean(self) -> None:
         """Removes the folder; no query may read it any more."""
@@ -69,19 +63,9 @@ class FeedProcess:
 
 def write(folder: str, number: int, table: pa.Table) -> None:
     """Writes an uncompressed file, which appears complete."""
-    write_file(folder, number, table, "none")
+    write_file(folder, number, table)
 
 
-def _feed(folder: str, streams: Sequence[str], rate: float, every: float, seed: int, stop: Event) -> None:
-    random = np.random.default_rng(seed)
-    number = 1
-    due = time.time()
-    while not stop.is_set():
-        for place, stream in enumerate(streams):
-            # The writes of the streams are spread over the interval, as with separate senders.
-            wait = due + every * place / len(streams) - time.time()
-            if wait > 0:
-                time.sleep(wait)
-            write(f"{folder}/{stream}", number, rows(int(rate * every), random, time.time()))
-        number += 1
-        due = max(due + every, time.time() - every)
+def _feeder(folder: str, streams: Sequence[str], rate: float, every: float, seed: int) -> Feeder:
+    feeds = [Feed(stream, Readings(), Constant(rate)) for stream in streams]
+    return Feeder(FolderTarget(folder), feeds, seed=seed, every=every, stamp="arrived")

@@ -99,7 +99,7 @@ def seconds_per_step() -> float:
 def _run(spark: Any, steps: int) -> tuple[tuple[float, float, int], list[float], int]:
     latencies = Latencies()
     feed = FeedProcess(["s0"], RATE)
-    engine = Engine("cqc", spark=spark, budget=BUDGET, memory=MEMORY)
+    engine = Engine("cqc", spark=spark, budget=BUDGET, memory=MEMORY, trigger_cores=None)
     engine.execute("CREATE CLASS critical WITH (priority = 6); CREATE CLASS report WITH (priority = 1);")
     engine.execute(declarations(["s0"], feed.folder))
     engine.execute(

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
 from typing import Any, Protocol
@@ -32,6 +32,15 @@ class Latencies:
         with self._lock:
             self._values.setdefault(query, []).append(pa.compute.subtract(pa.scalar(now), arrived.combine_chunks()))
 
+    def take(self, query: str, answers: pa.Table) -> None:
+        self.add(query, answers.column("arrived"))
+
+    def within(self, seconds: float) -> float:
+        """The share of all results whose age is at most `seconds`."""
+        with self._lock:
+            ages = pa.chunked_array([values for each in self._values.values() for values in each], pa.float64())
+        return float(pa.compute.mean(pa.compute.less_equal(ages, seconds)).as_py()) if len(ages) else 0.0
+
     def of(self, queries: Sequence[str]) -> tuple[float, float, int]:
         """Mean and 99th percentile (s) and number of the results of these queries; infinite if there are none."""
         with self._lock:
@@ -47,7 +56,13 @@ class Latencies:
 
 
 class Plain:
-    """Runs each SELECT as a streaming query over folders of Parquet files. `pools`: one FAIR pool per query."""
+    """Runs each SELECT as a streaming query over folders of Parquet files.
+
+    - `take`: gets the name of a query and the answers of a trigger
+    - `pools`: one FAIR pool per query
+    - `schemas`: the columns of streams that are not those of the benches
+    - `updating`: queries whose answers update earlier ones
+    """
 
     def __init__(
         self,
@@ -55,37 +70,49 @@ class Plain:
         queries: Mapping[str, str],
         streams: Sequence[str],
         folder: str,
-        latencies: Latencies,
+        take: Latencies | Callable[[str, pa.Table], None],
         pools: bool = False,
         delay: float = 1.0,
+        schemas: Mapping[str, str] | None = None,
+        updating: Collection[str] = (),
     ) -> None:
         self._spark = spark
         self._queries = dict(queries)
         self._streams = tuple(streams)
         self._folder = folder
-        self._latencies = latencies
+        self._take = take.take if isinstance(take, Latencies) else take
+        self._schemas = schemas or {}
+        self._updating = updating
         self._pools = pools
         self._delay = delay
         self._checkpoint = tempfile.mkdtemp(prefix="headgate-plain-")
-        self._running: list[Any] = []
+        self._running: dict[str, Any] = {}
         self._stopping = False
         self.triggers: dict[str, int] = {}
 
     def start(self) -> None:
         for stream in self._streams:
-            frame = self._spark.readStream.schema(SCHEMA).parquet(f"{self._folder}/{stream}")
+            schema = self._schemas.get(stream, SCHEMA)
+            frame = self._spark.readStream.schema(schema).parquet(f"{self._folder}/{stream}")
             frame.withWatermark("ts", f"{self._delay} seconds").createOrReplaceTempView(stream)
         for name, select in self._queries.items():
             if self._pools:
                 self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
             writer = self._spark.sql(select).writeStream.foreachBatch(self._sink(name))
-            self._running.append(writer.option("checkpointLocation", f"{self._checkpoint}/{name}").start())
+            if name in self._updating:
+                writer = writer.outputMode("update")
+            self._running[name] = writer.option("checkpointLocation", f"{self._checkpoint}/{name}").start()
         if self._pools:
             self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)
 
+    def failures(self) -> dict[str, str]:
+        """The queries that have ended by themselves, with the error."""
+        ended = {name: query.exception() for name, query in self._running.items() if not query.isActive}
+        return {name: str(error) for name, error in ended.items() if error is not None}
+
     def stop(self) -> None:
         self._stopping = True
-        for query in self._running:
+        for query in self._running.values():
             query.stop()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
 
@@ -103,7 +130,7 @@ class Plain:
                     return
                 raise
             self.triggers[name] = self.triggers.get(name, 0) + 1
-            self._latencies.add(name, table.column("arrived"))
+            self._take(name, table)
 
         return take
 

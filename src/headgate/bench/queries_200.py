@@ -73,7 +73,7 @@ def _side(
     if side == "plain":
         runner = Plain(spark, queries, ["s0"], feed.folder, latencies)
     else:
-        runner = Engine("cqc", spark=spark, every=every)
+        runner = Engine("cqc", spark=spark, every=every, trigger_cores=None)
         runner.execute(declarations(["s0"], feed.folder))
         for name, select in queries.items():
             runner.query(name, select, sink=timed(name, latencies))

@@ -145,7 +145,7 @@ def _files(load: ScaleLoad) -> str:
 
 def _run(spark: Any, load: ScaleLoad, folder: str, replicas: int) -> tuple[float, float]:
     """Seconds from the start of an engine until all rows are processed, and the balance of the replicas."""
-    engine = Engine("cqc", spark=spark, budget=None, replicas=replicas)
+    engine = Engine("cqc", spark=spark, budget=None, replicas=replicas, trigger_cores=None)
     began = time.perf_counter()
     engine.execute(declarations(list(load.streams), folder, 1.0, "maxFilesPerTrigger '2'"))
     if load.statements:

@@ -91,7 +91,7 @@ def _latency(spark: Any, side: str, name: str, select: str) -> tuple[float, floa
     feed = FeedProcess(["s0"], RATE, EVERY)
     runner: ComparedSystem
     if side == "headgate":
-        runner = Engine("cqc", spark=spark)
+        runner = Engine("cqc", spark=spark, trigger_cores=None)
         runner.execute(declarations(["s0"], feed.folder, DELAY))
         runner.query(name, select, sink=timed(name, latencies))
     else:

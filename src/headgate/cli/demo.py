@@ -1,159 +1,79 @@
-"""`headgate demo`: 21 queries over a generated sensor network during a burst, under two policies."""
+"""`headgate demo`: the tour. The same rows under plain Structured Streaming and under Headgate, and a report."""
 
 from __future__ import annotations
 
 import os
-import shutil
+import sys
 import tempfile
-import time
-from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from headgate.feeder.forest import Forest
-
-_REPORTS = 7
-_CALM, _BURST = 0.35, 2.5
-"""Load of the reports in cores, before and during the burst."""
+_REPORT = "headgate-tour.html"
 
 
 def demo(
-    seconds: Annotated[int, typer.Option("--seconds", min=20, help="Total duration of both policies.")] = 80,
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Do not open a browser. Has no effect yet: the demo opens none.")
-    ] = False,
+    seconds: Annotated[int, typer.Option("--seconds", min=10, help="Duration of both sides together.")] = 50,
+    report: Annotated[
+        Path | None, typer.Option("--report", help=f"The report with the plots; default: {_REPORT}.", metavar="FILE")
+    ] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
 ) -> None:
-    """Run 21 queries over a generated sensor network during a burst, first under round robin, then under CQC."""
-    from rich.console import Console
+    """Run 21 queries as plain Structured Streaming, then the same rows with Headgate, and compare."""
+    from headgate.tour.report import html
+    from headgate.tour.run import Tour
+    from headgate.tour.screen import Screen, SideView, TourView
 
-    from headgate.feeder.forest import seconds_per_row
-    from headgate.spark.session import local_session
-
-    del no_browser
-    console = Console()
-    console.print("[bold]Headgate demo[/]: sensors in a forest, 21 queries in three classes, one Spark job")
-    cost = seconds_per_row() * _REPORTS
-    calm, peak = _CALM / cost, _BURST / cost
-    console.print(
-        f"Seven reports run a simulation of {cost / _REPORTS * 1e6:.0f} µs per reading: {calm:,.0f} readings per second"
-        f" use {_CALM:.0%} of a core.\nDuring the burst, {peak:,.0f} readings per second would need {_BURST:.1f} cores;"
-        " the network has one."
+    path = _writable(report)
+    cores = os.cpu_count()
+    title = f"Headgate tour: 21 queries over sensors in a forest, {cores} cores"
+    view = TourView(
+        SideView("plain Structured Streaming"), SideView("Headgate"), ("critical", "dashboard", "report"), title
     )
-    console.print("Starting Spark …")
-    spark = local_session("headgate-demo")
-    metrics: dict[str, dict[str, Any]] = {}
+    screen = Screen(view)
+    opened = not no_browser and screen.terminal and _has_browser()
+    if not screen.terminal:
+        typer.echo(title)
     try:
-        for policy in ("rr", "cqc"):
-            metrics[policy] = _phase(console, spark, policy, seconds / 2, calm, peak)
+        outcome = Tour(screen, view, seconds / 2, lambda engine: _page(engine, opened)).run()
+        screen.show()
+    except KeyboardInterrupt:
+        typer.echo("\nheadgate: stopped before the end; there is no comparison", err=True)
+        raise typer.Exit(130) from None
     finally:
-        spark.stop()
-    _compare(console, metrics)
+        screen.close()
+    path.write_text(html(outcome), encoding="utf-8")
+    for line in outcome.summary():
+        typer.echo(line)
+    typer.echo(f"- The report with the plots: {path}")
+    typer.echo("\nNext: write a script and run it with headgate run SCRIPT; see README.md and examples/.")
+    if opened:
+        _open(path.resolve().as_uri())
 
 
-def _phase(console: Any, spark: Any, policy: str, seconds: float, calm: float, peak: float) -> dict[str, Any]:
-    """Runs the burst under one policy and returns the final metrics."""
-    from rich.live import Live
+def _writable(report: Path | None) -> Path:
+    """The path of the report; a temporary folder if the working folder cannot be written and none was given."""
+    from headgate.cli.output import check_writable
 
-    from headgate.cli import live_view
-    from headgate.engine import Engine
-    from headgate.feeder.folder import FolderFeeder
-    from headgate.feeder.forest import Forest, burst
-
-    folder = tempfile.mkdtemp(prefix="headgate-demo-")
-    start, end = seconds * 0.25, seconds * 0.45
-    forest = Forest(7)
-    feeders = [
-        FolderFeeder(f"{folder}/sensors", burst(calm, peak, start, end), forest.sensors, every=0.2),
-        FolderFeeder(f"{folder}/weather", lambda t: 200.0, Forest(8).weather, every=0.2),
-    ]
-    console.rule(f"policy {policy}: {_NAMES[policy]}")
-    engine = Engine(policy, spark=spark, budget=0.25)
-    live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
-    try:
-        engine.execute(files("headgate.cli").joinpath("demo.sql").read_text().format(folder=folder), file="demo.sql")
-        _warm(forest, folder)
-        engine.start()
-        while not engine.metrics()["epochs"]:
-            engine.wait(0.1)
-        engine.forget_latency()
-        for feeder in feeders:
-            feeder.start()
-        began = time.monotonic()
-        poisoned = False
-        printed = -1
-        if live is not None:
-            live.start()
-        while (passed := time.monotonic() - began) < seconds:
-            if not poisoned and passed > seconds * 0.5:
-                # Halfway, a reading arrives on which the function of one query raises.
-                poisoned = forest.poison = True
-            engine.wait(0.5)
-            now = "during the burst" if start <= passed < end else "calm" if passed < start else "after the burst"
-            metrics = engine.metrics()
-            if live is not None:
-                live.update(live_view.screen({**metrics, "policy": f"{policy}, {now}"}, console.height), refresh=True)
-            elif int(passed) // 5 != printed:
-                printed = int(passed) // 5
-                console.print(f"{passed:3.0f} s, {now}: {live_view.line(metrics)}")
-    finally:
-        if live is not None:
-            live.stop()
-        for feeder in feeders:
-            feeder.stop()
-        engine.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-    metrics = engine.metrics()
-    metrics["rows"] = sum(feeder.rows for feeder in feeders)
-    return metrics
+    if report is not None:
+        check_writable(report)
+        return report
+    folder = Path() if os.access(".", os.W_OK) else Path(tempfile.mkdtemp(prefix="headgate-"))
+    return folder / _REPORT
 
 
-_NAMES = {"rr": "round robin, all queries equal", "cqc": "classes by priority, highest rate within a class"}
+def _page(engine: Any, opened: bool) -> str | None:
+    """The address of the page of this engine."""
+    del engine, opened
+    return None
 
 
-def _warm(forest: Forest, folder: str) -> None:
-    """Writes a first file into each folder, so that start-up (code generation, the worker) is not measured."""
-    import pyarrow.parquet as pq
-
-    for name, rows in (("sensors", forest.sensors(50, 0.0)), ("weather", forest.weather(50, 0.0))):
-        os.makedirs(f"{folder}/{name}", exist_ok=True)
-        pq.write_table(rows, f"{folder}/{name}/warm.parquet")
+def _has_browser() -> bool:
+    return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
-def _compare(console: Any, metrics_by_policy: dict[str, dict[str, Any]]) -> None:
-    from rich.table import Table
+def _open(address: str) -> None:
+    import webbrowser
 
-    from headgate.cli.live_view import duration, size
-
-    before, after = metrics_by_policy["rr"], metrics_by_policy["cqc"]
-    table = Table(title="Measured latency, from arrival to the result at the sink", title_justify="left")
-    table.add_column("class")
-    for policy in ("round robin", "CQC"):
-        table.add_column(f"{policy}\nmean", justify="right")
-        table.add_column("\np99", justify="right")
-    table.add_column("round robin\n÷ CQC (mean)", justify="right")
-    order = sorted(before["classes"], key=lambda name: -before["classes"][name]["priority"])
-    for name in order:
-        was, now = before["classes"][name]["latency"], after["classes"][name]["latency"]
-        ratio = was["mean"] / now["mean"] if now["mean"] else 0.0
-        table.add_row(
-            name,
-            duration(was["mean"]),
-            duration(was["p99"]),
-            duration(now["mean"]),
-            duration(now["p99"]),
-            f"{ratio:.1f}×",
-        )
-    console.print(table)
-    for policy, metrics in metrics_by_policy.items():
-        failed = [name for name, query in metrics["queries"].items() if query["state"] == "failed"]
-        memory = metrics.get("memory", {})
-        console.print(
-            f"{policy}: {metrics['rows']:,} readings, {metrics['epochs']:,} epochs, {metrics['waiting']:,} rows left in"
-            f" queues, peak {size(memory.get('peak', 0))}; failed queries: {', '.join(failed) or 'none'}"
-        )
-    errors = [query["error"] for query in after["queries"].values() if query["error"]]
-    if errors:
-        console.print(f"The failure did not affect the other 20 queries: [red]{errors[0]}[/]")
-    console.print("Next: write a script and run it with [bold]headgate run SCRIPT[/]; see README.md.")
+    webbrowser.open(address)

@@ -8,8 +8,8 @@ from itertools import pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from headgate.cli.explanation import ExplainedOperator, Explanation, counted
-from headgate.cli.layout import Box, Layout, layout
+from headgate.explanation.explained import ExplainedOperator, Explanation, counted
+from headgate.explanation.layout import Box, Layout, layout
 from headgate.graph.types import sql_name
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import typer
 from headgate.cli.failures import InputError
 
 if TYPE_CHECKING:
-    from headgate.cli.explanation import ExplainedPlacement, Explanation
+    from headgate.explanation.explained import ExplainedPlacement, Explanation
 
 
 class ExplainFormat(StrEnum):
@@ -33,8 +33,8 @@ def explain(
 ) -> None:
     """Show the shared graph, which queries share what, the units of a policy, and where queries run."""
     from headgate.cli.drawing import svg
-    from headgate.cli.explanation import explain as explained
     from headgate.cli.script import load
+    from headgate.explanation.explained import explain as explained
 
     found = explained(load(script), policy, replicas)
     if not found.queries:
@@ -58,7 +58,7 @@ def explain(
 
 def text(found: Explanation) -> str:
     """The explanation for a terminal."""
-    from headgate.cli.explanation import counted, listed
+    from headgate.explanation.explained import counted, listed
     from headgate.graph.durations import short_duration
     from headgate.graph.types import sql_name
 
@@ -124,7 +124,7 @@ def text(found: Explanation) -> str:
 
 def _placement(found: ExplainedPlacement) -> list[str]:
     """Where queries run, and the routes of each stream."""
-    from headgate.cli.explanation import listed
+    from headgate.explanation.explained import listed
 
     split = [name for name, home in found.homes.items() if home is None]
     lines = [f"{found.replicas} replicas", ""]

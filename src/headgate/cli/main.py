@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from headgate.cli import bench, check, demo, explain, reproduce, simulate
+from headgate.cli import bench, check, client, demo, explain, feed, reproduce, serve, simulate
 from headgate.cli import run as run_command
 from headgate.cli.failures import is_users_fault
 
@@ -29,8 +29,22 @@ app.command()(check.check)
 app.command()(explain.explain)
 app.command()(bench.bench)
 app.command()(demo.demo)
+app.command()(feed.feed)
 app.command()(reproduce.reproduce)
 app.command()(simulate.simulate)
+app.command()(serve.serve)
+for command in (
+    client.status,
+    client.queries,
+    client.submit,
+    client.stop,
+    client.pause,
+    client.resume,
+    client.retry,
+    client.policy,
+    client.results,
+):
+    app.command(rich_help_panel="Commands that talk to a server")(command)
 
 
 def _version(requested: bool) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headgate.cli.failures import InputError
+from headgate.cli.interrupts import interrupts
 from headgate.cli.script import read
 
 if TYPE_CHECKING:
@@ -44,8 +43,12 @@ def run(
     ] = 1000,
     every: Annotated[
         float,
-        typer.Option("--every", min=0, help="Milliseconds between polls of the sources; 0: continuously."),
+        typer.Option("--every", min=0, help="Milliseconds between polls of the sources; 0: as the pace allows."),
     ] = 0,
+    trigger_cores: Annotated[
+        float,
+        typer.Option("--trigger-cores", min=0, help="Cores for triggers without a latency spec; 0: no limit."),
+    ] = 0.5,
     replicas: Annotated[
         int | None,
         typer.Option("--replicas", min=1, help="Copies of the network; default: 1, on a cluster one per core."),
@@ -60,36 +63,34 @@ def run(
     from headgate.spark.checkpoint import Checkpoint
 
     text = read(script)
-    engine = Engine(
-        policy,
-        checkpoint,
-        master=master,
-        budget=budget / 1000,
-        every=every / 1000,
-        threads=threads,
-        replicas=replicas,
-        lane_log=lane_log,
-    )
-    stop_requested = threading.Event()
-    # An interrupt while Spark's JVM starts would leave the JVM running.
-    with _interrupts(stop_requested, "ending as soon as Spark has started"):
-        engine.execute(text, file=str(script))
-        if not engine.queries:
-            raise InputError(f"{script}: there is no query in it; add CREATE QUERY name AS SELECT …")
-        if checkpoint is not None:
-            # A checkpoint that cannot be used is reported at once, not after Spark has started.
-            Checkpoint(checkpoint).probe()
-        engine.spark  # noqa: B018
-    if stop_requested.is_set():
-        engine.stop()
-        return
-    # Spark installs its own handler at its start: ours must be installed after it.
-    with _interrupts(stop_requested, "finishing the epoch"):
+    # From here on there are child processes, which an interrupt must not leave behind.
+    with interrupts("ending as soon as Spark has started") as stop:
+        engine = Engine(
+            policy,
+            checkpoint,
+            master=master,
+            budget=budget / 1000,
+            every=every / 1000,
+            trigger_cores=trigger_cores or None,
+            threads=threads,
+            replicas=replicas,
+            lane_log=lane_log,
+        )
         try:
+            engine.execute(text, file=str(script))
+            if not engine.queries:
+                raise InputError(f"{script}: there is no query in it; add CREATE QUERY name AS SELECT …")
+            if checkpoint is not None:
+                # A checkpoint that cannot be used is reported at once, not after Spark has started.
+                Checkpoint(checkpoint).probe()
+            engine.spark  # noqa: B018
+            stop.install("finishing the epoch")
+            if stop.requested.is_set():
+                return
             if once:
-                _once(engine, stop_requested, quiet)
+                _once(engine, stop.requested, quiet)
             else:
-                _until_stopped(engine, stop_requested, quiet)
+                _until_stopped(engine, stop.requested, quiet)
         finally:
             engine.stop()
     if not quiet:
@@ -136,26 +137,6 @@ def _report_resumption(engine: Engine, quiet: bool) -> bool:
         for line in engine.resumption.lines():
             typer.echo(f"headgate: {line}")
     return True
-
-
-@contextmanager
-def _interrupts(stop_requested: threading.Event, doing: str) -> Iterator[None]:
-    """The first Ctrl-C (or TERM) requests an orderly stop and prints `doing`; a second one ends the process at once."""
-
-    def request(number: int, frame: FrameType | None) -> None:
-        del frame
-        if stop_requested.is_set():
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-        stop_requested.set()
-        typer.echo(f"headgate: {doing}; once more ends at once", err=True)
-
-    before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Show:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 from typing import Literal as OneOf
 
@@ -45,10 +46,12 @@ class SourceGroup:
 class StreamSource(Connector):
     """A source of streams.
 
-    `together` is the option by which Spark reads several streams as one source: a folder or a topic.
+    `together` is the option by which Spark reads several streams as one source: a folder or a topic. `limit`: options
+    for a stream of a lower class, by which a trigger reads rows for a fraction of a second.
     """
 
     together: str | None = None
+    limit: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
     def open(self, spark: Any, streams: Sequence[Stream]) -> SourceRows:

@@ -33,7 +33,6 @@ class DeltaSink(SparkFormatSink):
     )
     guarantee = Guarantee(True, "the epoch is the version of a Delta transaction, which Delta applies once")
     example = "path '{folder}/out'"
-    package = "io.delta:delta-spark_{scala}:VERSION"
 
     def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> Writer:
         self.check_installed(spark, query)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -78,10 +79,15 @@ NOT_STREAMED = {
 }
 
 
+COLUMNAR_LIMIT = MappingProxyType({"maxBytesPerTrigger": str(2 << 20)})
+"""The limit of a lower class for compressed columns: a byte of them holds more rows than a byte of text."""
+
+
 class FileSource(SparkFormatSource):
     """Files that appear in a folder. `parsed`: a row may be malformed, and Spark then gives its text."""
 
     together = "path"
+    limit = MappingProxyType({"maxBytesPerTrigger": str(8 << 20)})
     parsed = False
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:

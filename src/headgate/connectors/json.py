@@ -89,7 +89,7 @@ def json_lines(ignore_nulls: bool = True, end: str = "\n") -> Callable[[pa.Table
 
     def encode(table: pa.Table) -> bytes:
         names = table.column_names
-        converts = [_converter(column.type, ignore_nulls, mark) for column in table.columns]
+        converts = [converter(column.type, ignore_nulls, mark) for column in table.columns]
         columns = [
             [None if value is None else convert(value) for value in column.to_pylist()]
             for column, convert in zip(table.columns, converts, strict=True)
@@ -110,8 +110,9 @@ def json_lines(ignore_nulls: bool = True, end: str = "\n") -> Callable[[pa.Table
     return encode
 
 
-def _converter(type_: pa.DataType, ignore_nulls: bool, mark: str) -> Convert:
-    """Turns a value of a type, not null, into what the json module writes as Spark would."""
+def converter(type_: pa.DataType, ignore_nulls: bool, mark: str = "") -> Convert:
+    """Turns a value of a type, not null, into what the json module writes as Spark would; decimals become texts that
+    begin with `mark`."""
     if pa.types.is_floating(type_):
         return _number
     if pa.types.is_timestamp(type_):
@@ -125,17 +126,17 @@ def _converter(type_: pa.DataType, ignore_nulls: bool, mark: str) -> Convert:
     if pa.types.is_binary(type_):
         return lambda value: base64.b64encode(value).decode()
     if pa.types.is_struct(type_):
-        parts = {part.name: _converter(part.type, ignore_nulls, mark) for part in type_}
+        parts = {part.name: converter(part.type, ignore_nulls, mark) for part in type_}
         return lambda value: {
             name: None if value[name] is None else convert(value[name])
             for name, convert in parts.items()
             if value[name] is not None or not ignore_nulls
         }
     if pa.types.is_map(type_):
-        inside = _converter(type_.item_type, ignore_nulls, mark)
+        inside = converter(type_.item_type, ignore_nulls, mark)
         return lambda value: {_key(k): None if v is None else inside(v) for k, v in value}
     if pa.types.is_list(type_):
-        each = _converter(type_.value_type, ignore_nulls, mark)
+        each = converter(type_.value_type, ignore_nulls, mark)
         return lambda value: [None if part is None else each(part) for part in value]
     return lambda value: value
 

@@ -1,22 +1,47 @@
-"""Kafka topics, read and written through Spark's Kafka connector."""
+"""Kafka topics as streams, read through Spark's Kafka connector."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from headgate.connectors.contract import Guarantee, ResultSink, quoted
-from headgate.connectors.spark_format import SparkFormatSource, missing, package_hint, reason
-from headgate.connectors.value_format import VALUE_FORMAT, columns_of, is_raw, value_problem
+import pyarrow as pa
+
+from headgate.connectors.avro_values import AVRO_OPTIONS, avro_problem, decoded
+from headgate.connectors.contract import SourceGroup, quoted
+from headgate.connectors.spark_format import SparkFormatSource, check_columns
+from headgate.connectors.value_format import RAW, parsed_row, value_format, value_problem
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
-from headgate.graph.queries import Query, Stream
-from headgate.graph.types import BINARY, STRING, Schema, sql_name
-from headgate.spark.outbox_rows import DELETED, OutboxRows
-from headgate.spark.results import ExecutorWriter, SinkError, Writer
+from headgate.graph.queries import Stream
+from headgate.graph.types import BIGINT, BINARY, INT, STRING, TIMESTAMP, Schema, sql_name
+from headgate.spark.packages import AVRO, KAFKA
 from headgate.spark.source_rows import SourceRows
 
-_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_{scala}:{version}"
-_SERVERS = ("kafka.bootstrap.servers",)
+SERVERS = ("kafka.bootstrap.servers",)
+VALUE_FORMAT = value_format("json", "csv", "avro", "text", "raw")
+DEAD_LETTER_TOPIC = OptionDeclaration(
+    "dead_letter_topic", "topic that malformed values are sent to, beside the folder of dead letters"
+)
+
+_HEADERS = pa.list_(pa.struct([("key", STRING), ("value", BINARY)]))
+_OWN: dict[str, tuple[str, pa.DataType | None, str]] = {
+    "key_column": ("key", None, "the message's key"),
+    "timestamp_column": ("timestamp", TIMESTAMP, "the message's time"),
+    "topic_column": ("topic", STRING, "the name of its topic"),
+    "partition_column": ("partition", INT, "the number of its partition"),
+    "offset_column": ("offset", BIGINT, "its offset in the partition"),
+    "headers_column": ("headers", _HEADERS, "its headers"),
+}
+"""Options that name the declared column for a column of Kafka's: that column, its type (None: STRING or BINARY, or a
+type that a STRING can be cast to) and what it is."""
+_CHOSEN = ("subscribe", "subscribePattern", "assign")
+
+
+def _column_option(name: str) -> OptionDeclaration:
+    column, type_, about = _OWN[name]
+    shown = f", {sql_name(type_)}" if type_ is not None and column != "headers" else ""
+    return OptionDeclaration(name, f"declared column{shown}, that is filled with {about} instead of from the value")
 
 
 class KafkaSource(SparkFormatSource):
@@ -24,12 +49,16 @@ class KafkaSource(SparkFormatSource):
 
     name = "kafka"
     about = "topics of a Kafka cluster: Kafka's own columns (`key`, `value`, `topic` …), or columns by `value_format`"
+    limit = MappingProxyType({"maxOffsetsPerTrigger": "50000"})
     options = OptionSet(
         (
             OptionDeclaration("subscribe", "topics, divided by commas"),
             OptionDeclaration("subscribePattern", "regular expression for the topics"),
             OptionDeclaration("assign", "partitions, as JSON"),
             VALUE_FORMAT,
+            *AVRO_OPTIONS,
+            *(_column_option(name) for name in _OWN),
+            DEAD_LETTER_TOPIC,
             OptionDeclaration("startingOffsets", "`earliest`, `latest` or offsets as JSON", default="latest"),
             OptionDeclaration("startingTimestamp", "milliseconds from which every partition is read", "integer"),
             OptionDeclaration("startingOffsetsByTimestamp", "milliseconds by topic and partition, as JSON"),
@@ -51,7 +80,7 @@ class KafkaSource(SparkFormatSource):
             OptionDeclaration("fetchOffset.numRetries", "attempts to fetch offsets", "integer", default="3"),
             OptionDeclaration("fetchOffset.retryIntervalMs", "milliseconds between them", "integer", default="10"),
         ),
-        one_of=(_SERVERS, ("subscribe", "subscribePattern", "assign")),
+        one_of=(SERVERS, _CHOSEN),
         prefixes=("kafka.",),
         refused={
             "endingOffsets": "a stream has no end; select by the column offset or timestamp instead",
@@ -61,132 +90,100 @@ class KafkaSource(SparkFormatSource):
     )
     example = "'kafka.bootstrap.servers' 'localhost:9092', subscribe 'sensors', value_format 'json'"
     together = "subscribe"
-    package = _PACKAGE
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
-        given = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
+        given = [name for name in _CHOSEN if name in options]
         if len(given) > 1:
             return OptionProblem(given[1], f"give either {given[0]} or {given[1]}")
-        if options.get("includeHeaders") == "true" and not is_raw(options):
-            return OptionProblem("includeHeaders", "includeHeaders needs value_format raw: a value has no headers")
-        return value_problem(options, schema)
+        raw = VALUE_FORMAT.chosen(options) == "raw"
+        if options.get("includeHeaders") == "true" and not raw:
+            return OptionProblem("includeHeaders", "includeHeaders needs value_format raw; give headers_column")
+        for name in (*_OWN, DEAD_LETTER_TOPIC.name):
+            if name in options and raw:
+                return OptionProblem(name, f"{name} needs a value_format other than raw")
+        found = _own_problem(options, schema)
+        if found is not None:
+            return found
+        left = _from_value(options, schema)
+        return avro_problem(options, left, True) or value_problem(VALUE_FORMAT, options, left)
 
     def combine(self, values: Sequence[str]) -> tuple[str, list[str]]:
         return ",".join(values), [f"topic = '{quoted(topic)}'" for topic in values]
 
     def open(self, spark: Any, streams: Sequence[Stream]) -> SourceRows:
         group = self.group(streams)
-        options = {key: value for key, value in group.options.items() if key != VALUE_FORMAT.name}
-        frame = self.load(spark, streams[0], options)
-        return columns_of(streams[0], frame, "CAST(value AS STRING)", group)
+        stream = streams[0]
+        form = VALUE_FORMAT.chosen(stream.options)
+        self.provide(spark, stream, *([KAFKA, AVRO] if form == "avro" else [KAFKA]))
+        ours = {VALUE_FORMAT.name, DEAD_LETTER_TOPIC.name, *(option.name for option in AVRO_OPTIONS), *_OWN}
+        options = {key: value for key, value in group.options.items() if key not in ours}
+        if "headers_column" in stream.options:
+            options["includeHeaders"] = "true"
+        frame = self.load(spark, stream, options)
+        if form == "raw":
+            check_columns(stream, stream.source, frame, " (or add value_format 'json' to its OPTIONS)")
+            return SourceRows(frame.selectExpr("*", *group.tag) if group.tag else frame, None, group.member)
+        return _rows(stream, frame, form, group)
 
 
-class KafkaSink(ResultSink):
-    """One topic of a Kafka cluster."""
+def _rows(stream: Stream, frame: Any, form: str, group: SourceGroup) -> SourceRows:
+    """The declared columns: those of the value, and those that are Kafka's own."""
+    left = _from_value(stream.options, stream.schema)
+    kept = [] if group.member is None else [group.member]
+    own = [f"{_own_sql(option, stream)} AS {_named(name)}" for option, name in _own_columns(stream.options)]
+    names = [_named(name) for _, name in _own_columns(stream.options)]
+    values = [_named(name) for name in left.names]
+    text = "CAST(value AS STRING)"
+    if form == "text":
+        [column] = values
+        return SourceRows(frame.selectExpr(f"{text} AS {column}", *own, *group.tag), None, group.member)
+    if form == "avro":
+        row, ok = decoded("value", stream.options)
+        flaw = f"IF({ok} IS NULL AND value IS NOT NULL, base64(value), NULL) AS {RAW}"
+        parsed = frame.selectExpr(f"{row} AS row", "value", *own, *group.tag)
+        fields = [f"row.{value} AS {value}" for value in values]
+        return SourceRows(parsed.selectExpr(*fields, flaw, *names, *kept), f"`{RAW}`", group.member)
+    parsed = frame.selectExpr(f"{parsed_row(form, text, left)} AS row", *own, *group.tag)
+    return SourceRows(parsed.selectExpr("row.*", *names, *kept), f"`{RAW}`", group.member)
 
-    name = "kafka"
-    about = "a topic of a Kafka cluster, a message a row; a deleted row of a query that updates is a null value"
-    options = OptionSet(
-        (
-            OptionDeclaration("topic", "topic that is written to", needed=True),
-            OptionDeclaration("key", "column that is the message's key; default: none, or the keys of an update query"),
-            OptionDeclaration(
-                "value_format",
-                "message of a row: a JSON object, a CSV line, its only column (text), or the query's own columns"
-                " `value`, `key`, `headers`, `partition` (raw)",
-                choices=("json", "csv", "text", "raw"),
-                default="json",
-            ),
-        ),
-        one_of=(_SERVERS,),
-        prefixes=("kafka.",),
-        refused={"includeHeaders": "with value_format raw, a column headers of the query is written"},
-    )
-    replaces_rows = True
-    written_by = "executors"
-    guarantee = Guarantee(False, "the messages of the last epochs are sent again after a crash")
-    example = "'kafka.bootstrap.servers' 'localhost:9092', topic 'alerts', key 'k', value_format 'json'"
 
-    def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
-        key = options.get("key")
-        types = {field.name.lower(): field.type for field in schema.fields}
-        if key is not None and key.lower() not in types:
+def _own_columns(options: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The options that name a column, each with the name."""
+    return [(option, options[option]) for option in _OWN if option in options]
+
+
+def _from_value(options: Mapping[str, str], schema: Schema) -> Schema:
+    """The declared columns that come from the value."""
+    own = {name.lower() for _, name in _own_columns(options)}
+    return Schema(tuple(field for field in schema.fields if field.name.lower() not in own))
+
+
+def _own_problem(options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
+    declared = {field.name.lower(): field for field in schema.fields}
+    for option, name in _own_columns(options):
+        if name.lower() not in declared:
             return OptionProblem(
-                "key", f"key is {key}, which is no column of the query; it has {', '.join(schema.names)}"
+                option, f"{option} is {name}, which is not declared; there are {', '.join(schema.names)}"
             )
-        form = options.get("value_format", "json")
-        if form == "text" and (len(schema) != 1 or schema[0].type not in (STRING, BINARY)):
-            return OptionProblem("value_format", "value_format text takes a query with one column, STRING or BINARY")
-        if form != "raw":
-            return None
-        if key is not None:
-            return OptionProblem(
-                "key", "with value_format raw, the query's own column key is written; name it with AS key"
-            )
-        if types.get("value") not in (STRING, BINARY):
-            return OptionProblem("value_format", "value_format raw takes a query with a column value, STRING or BINARY")
-        known = ("key", "value", "headers", "partition")
-        for field in schema.fields:
-            if field.name.lower() not in known:
-                had = f"{field.name} {sql_name(field.type)}"
-                return OptionProblem(
-                    "value_format", f"value_format raw writes the columns {', '.join(known)}; not {had}"
-                )
-        return None
-
-    def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> Writer:
-        del run
-        try:
-            spark.read.format("kafka").load()
-        except Exception as error:
-            # Without options it refuses to read; that is no sign against it.
-            if missing(error):
-                message = f"query {query.name}: sink kafka: Spark has no Kafka connector; {package_hint(_PACKAGE)}"
-                raise SinkError(message) from error
-        return KafkaWriter(spark, query.name, options)
+        _, wanted, about = _OWN[option]
+        found = declared[name.lower()].type
+        fits = not pa.types.is_nested(found) if wanted is None else sql_name(found) == sql_name(wanted)
+        if not fits:
+            needed = "a type without members" if wanted is None else sql_name(wanted)
+            return OptionProblem(option, f"{name} is {sql_name(found)}; {about} needs {needed}")
+    if _own_columns(options) and not _from_value(options, schema).fields:
+        return OptionProblem(None, "no column is left for the value; declare one, or leave out value_format")
+    return None
 
 
-class KafkaWriter(ExecutorWriter):
-    """Sends the results of each epoch with Spark's batch writer, whose tasks read them from the outbox."""
-
-    def __init__(self, spark: Any, query: str, options: Mapping[str, str]) -> None:
-        self._spark = spark
-        self._query = query
-        self._key = options.get("key")
-        self._format = options.get("value_format", "json")
-        own = ("key", "value_format")
-        self._options = {name: value for name, value in options.items() if name not in own}
-
-    def publish(self, rows: OutboxRows) -> None:
-        try:
-            frame = rows.frame(self._spark).selectExpr(*messages(rows, self._key, self._format))
-            frame.write.format("kafka").options(**self._options).mode("append").save()
-        except Exception as error:
-            raise SinkError(f"query {self._query}: sink kafka: {reason(error)}") from error
-
-
-def messages(rows: OutboxRows, key: str | None, value_format: str) -> list[str]:
-    """Spark SQL over the columns of `rows`: a message's `value` and, if there is one, its `key`."""
-    schema = rows.query.schema
-    update = rows.query.mode == "update"
-    names = [_named(name) for name in schema.names]
-    match value_format:
-        case "raw":
-            chosen = {name.lower(): _named(name) for name in schema.names}
-        case "text":
-            chosen = {"value": names[0]}
-        case form:
-            chosen = {"value": f"to_{form}(struct({', '.join(names)}))"}
-    if update:
-        chosen["value"] = f"IF({DELETED}, NULL, {chosen['value']})"
-    if key is not None:
-        column = next(field for field in schema.fields if field.name.lower() == key.lower())
-        name = _named(column.name)
-        chosen["key"] = name if column.type in (STRING, BINARY) else f"CAST({name} AS STRING)"
-    elif rows.identity and value_format != "raw":
-        # A JSON array of the values that identify the row.
-        chosen["key"] = f"to_json(array({', '.join(f'CAST({name} AS STRING)' for name in rows.identity)}))"
-    return [f"{sql} AS {name}" for name, sql in chosen.items()]
+def _own_sql(option: str, stream: Stream) -> str:
+    column = _OWN[option][0]
+    name = stream.options[option].lower()
+    type_ = next(field.type for field in stream.schema.fields if field.name.lower() == name)
+    if column != "key" or type_ == BINARY:
+        return column
+    text = "CAST(key AS STRING)"
+    return text if type_ == STRING else f"try_cast({text} AS {sql_name(type_)})"
 
 
 def _named(column: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -62,6 +62,8 @@ class MemoryWriter(DriverWriter):
         self._updates = False
         self._run = ""
         self._epoch = -1
+        self.notify: Callable[[Results], None] | None = None
+        """Called on the publisher's thread with the results of each epoch, once they can be read."""
 
     def follow(self, run: str) -> None:
         """The epochs that follow are those of this run; the rows so far stay."""
@@ -76,11 +78,10 @@ class MemoryWriter(DriverWriter):
             self._epoch = results.epoch
             if results.identity is not None:
                 self._update(results)
-                return
-            self._tables.append(results.table)
-            self._rows += results.table.num_rows
-            while self._tables and self._rows - self._tables[0].num_rows >= self._limit:
-                self._rows -= self._tables.pop(0).num_rows
+            else:
+                self._append(results.table)
+        if self.notify is not None:
+            self.notify(results)
 
     def table(self) -> pa.Table:
         """The rows that are kept, oldest first."""
@@ -90,6 +91,12 @@ class MemoryWriter(DriverWriter):
             return self._schema.empty_table()
         whole = pa.concat_tables(parts)
         return whole.slice(max(0, whole.num_rows - self._limit))
+
+    def _append(self, table: pa.Table) -> None:
+        self._tables.append(table)
+        self._rows += table.num_rows
+        while self._tables and self._rows - self._tables[0].num_rows >= self._limit:
+            self._rows -= self._tables.pop(0).num_rows
 
     def _update(self, results: Results) -> None:
         """Replaces rows by identity. Looks at no more rows than are kept, from the last: an epoch may have millions."""

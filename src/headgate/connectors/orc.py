@@ -20,6 +20,7 @@ class OrcSource(files.FileSource):
     name = "orc"
     about = "ORC files that appear in a folder"
     options = OptionSet(files.STREAM_OPTIONS, refused=files.NOT_STREAMED)
+    limit = files.COLUMNAR_LIMIT
     example = "path '{folder}'"
 
 

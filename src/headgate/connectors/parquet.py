@@ -29,6 +29,7 @@ class ParquetSource(files.FileSource):
     name = "parquet"
     about = "Parquet files that appear in a folder"
     options = OptionSet((*files.STREAM_OPTIONS, *_READ), refused=files.NOT_STREAMED)
+    limit = files.COLUMNAR_LIMIT
     example = "path '{folder}'"
 
 

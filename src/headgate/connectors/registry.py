@@ -56,6 +56,9 @@ class SparkStreams:
     def group_key(self, stream: Stream) -> object:
         return _source(stream).group_key(stream)
 
+    def limit(self, stream: Stream) -> Mapping[str, str]:
+        return _source(stream).limit
+
     def open(self, streams: Sequence[Stream]) -> SourceRows:
         return _source(streams[0]).open(self._spark, streams)
 

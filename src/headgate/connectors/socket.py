@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headgate.connectors.spark_format import SparkFormatSource
-from headgate.connectors.value_format import VALUE_FORMAT, columns_of, is_raw, value_problem
+from headgate.connectors.value_format import LINE_FORMAT, columns_of, value_problem
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
 from headgate.graph.queries import Stream
 from headgate.graph.types import Schema
@@ -23,19 +23,19 @@ class SocketSource(SparkFormatSource):
             OptionDeclaration("host", "host to connect to", needed=True),
             OptionDeclaration("port", "port to connect to", "integer", needed=True, least=1),
             OptionDeclaration("includeTimestamp", "adds the column `timestamp TIMESTAMP`", "boolean", default="false"),
-            VALUE_FORMAT,
+            LINE_FORMAT,
         )
     )
     example = "host 'localhost', port '9999', value_format 'json'"
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
-        if options.get("includeTimestamp") == "true" and not is_raw(options):
+        if options.get("includeTimestamp") == "true" and LINE_FORMAT.chosen(options) != "raw":
             return OptionProblem(
                 "includeTimestamp", "includeTimestamp needs value_format raw: a value has no timestamp"
             )
-        return value_problem(options, schema)
+        return value_problem(LINE_FORMAT, options, schema)
 
     def open(self, spark: Any, streams: Sequence[Stream]) -> SourceRows:
         [stream] = streams
-        options = {key: value for key, value in stream.options.items() if key != VALUE_FORMAT.name}
+        options = {key: value for key, value in stream.options.items() if key != LINE_FORMAT.name}
         return columns_of(stream, self.load(spark, stream, options), "value", self.group(streams))

@@ -11,8 +11,10 @@ from headgate.graph.options import OptionDeclaration, OptionSet
 from headgate.graph.queries import Query, Stream, Table
 from headgate.graph.types import Field, Schema
 from headgate.spark.outbox_rows import OutboxRows
+from headgate.spark.packages import Package, PackageError, provide, see_added
 from headgate.spark.results import ExecutorWriter, SinkError, Writer
 from headgate.spark.source_rows import SourceError, SourceRows
+from headgate.spark.spark_errors import expecting_errors
 
 _NOT_FOUND = ("DATA_SOURCE_NOT_FOUND", "_DATA_SOURCE_NOT_ENABLED")
 
@@ -31,15 +33,21 @@ def missing(error: Exception) -> bool:
     return any(sign in str(error) for sign in _NOT_FOUND)
 
 
-def package_hint(package: str) -> str:
-    """Where to put a package that Spark loads; `{version}` and `{scala}` stand for Spark's own."""
-    import pyspark
+def installed(spark: Any, format_: str) -> bool:
+    """Whether Spark has a data source."""
+    try:
+        with expecting_errors():
+            spark.read.format(format_).load()
+    except Exception as error:
+        # Without options most formats refuse to read; that is no sign against them.
+        return not missing(error)
+    return True
 
-    name = package.format(version=pyspark.__version__, scala="2.13")
-    return (
-        f"set PYSPARK_SUBMIT_ARGS='--packages {name} pyspark-shell' (or --jars with its files) before the start, or"
-        f" give Engine(spark=…) a session with spark.jars.packages={name}"
-    )
+
+def provided(spark: Any, *packages: Package) -> None:
+    """Adds packages whose data sources Spark does not have yet. PackageError if one cannot be had."""
+    see_added(spark)
+    provide(spark, *(package for package in packages if not installed(spark, package.name)))
 
 
 def check_columns(stream: Stream, source: str, frame: Any, hint: str = "") -> None:
@@ -53,8 +61,12 @@ def check_columns(stream: Stream, source: str, frame: Any, hint: str = "") -> No
 class SparkFormatSource(StreamSource):
     """A source whose own columns are the stream's."""
 
-    package: str | None = None
-    """The package that brings it, if Spark comes without it."""
+    def provide(self, spark: Any, stream: Stream, *packages: Package) -> None:
+        """Adds the packages that bring this source; SourceError in one line if they cannot be had."""
+        try:
+            provided(spark, *packages)
+        except PackageError as error:
+            raise SourceError(f"stream {stream.name}: Spark has no source {self.name}: {error}") from error
 
     def open(self, spark: Any, streams: Sequence[Stream]) -> SourceRows:
         [stream] = streams
@@ -68,8 +80,7 @@ class SparkFormatSource(StreamSource):
         try:
             return (reader if schema is None else reader.schema(schema)).load()
         except Exception as error:
-            hint = f"; {package_hint(self.package)}" if self.package is not None and missing(error) else ""
-            raise SourceError(f"stream {stream.name}: source {stream.source}: {reason(error)}{hint}") from error
+            raise SourceError(f"stream {stream.name}: source {stream.source}: {reason(error)}") from error
 
 
 class SparkFormatTable(StaticTable):
@@ -105,7 +116,6 @@ class SparkFormatSink(ResultSink):
     )
     guarantee = Guarantee(False, "exactly once in a folder, since an epoch overwrites its own subfolder")
     written_by = "executors"
-    package: str | None = None
 
     def __init__(self, format_: str | None = None) -> None:
         self._format = format_ or self.name
@@ -117,12 +127,12 @@ class SparkFormatSink(ResultSink):
     def check_installed(self, spark: Any, query: Query) -> None:
         """SinkError if Spark does not have the data source, which the first result would show much later."""
         try:
-            spark.read.format(self._format).load()
+            with expecting_errors():
+                spark.read.format(self._format).load()
         except Exception as error:
             # Without options most formats refuse to read; that is no sign against them.
             if missing(error):
-                hint = f"; {package_hint(self.package)}" if self.package is not None else ""
-                raise SinkError(f"query {query.name}: sink {self._format}: {reason(error)}{hint}") from error
+                raise SinkError(f"query {query.name}: sink {self._format}: {reason(error)}") from error
 
 
 class SparkFormatWriter(ExecutorWriter):

@@ -15,43 +15,55 @@ from headgate.spark.source_rows import SourceRows
 RAW = "_headgate_raw"
 """The column with the raw text of a row; not null in parsed rows that are malformed."""
 
-VALUE_FORMAT = OptionDeclaration(
-    "value_format",
-    "how a value becomes the declared columns: a JSON object, a CSV line, one STRING column (text), or not at all: the"
-    " columns are the source's own (raw)",
-    choices=("json", "csv", "text", "raw"),
-    default="raw",
-)
+_FORMATS = {
+    "json": "a JSON object",
+    "csv": "a CSV line",
+    "avro": "an Avro record",
+    "text": "one STRING column (text)",
+}
 
 
-def is_raw(options: Mapping[str, str]) -> bool:
-    """Whether the declared columns are the source's own."""
-    return options.get(VALUE_FORMAT.name, VALUE_FORMAT.default) == "raw"
+def value_format(*choices: str) -> OptionDeclaration:
+    """The option of a source that knows these formats; `raw` is the default."""
+    shown = ", ".join(_FORMATS[choice] for choice in choices if choice in _FORMATS)
+    return OptionDeclaration(
+        "value_format",
+        f"how a value becomes the declared columns: {shown}, or not at all: the columns are the source's own (raw)",
+        choices=choices,
+        default="raw",
+    )
 
 
-def value_problem(options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
+LINE_FORMAT = value_format("json", "csv", "text", "raw")
+
+
+def value_problem(option: OptionDeclaration, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
     """A value read as text fills one STRING column."""
-    if options.get(VALUE_FORMAT.name) != "text" or schema.types == (STRING,):
+    if option.chosen(options) != "text" or schema.types == (STRING,):
         return None
     has = ", ".join(f"{f.name} {sql_name(f.type)}" for f in schema.fields)
-    return OptionProblem(VALUE_FORMAT.name, f"value_format text fills one STRING column; declared are {has}")
+    return OptionProblem(option.name, f"value_format text fills one STRING column; declared are {has}")
+
+
+def parsed_row(form: str, value: str, schema: Schema) -> str:
+    """Spark SQL for the struct of the columns and `RAW`, from JSON or CSV."""
+    from headgate.spark.types import ddl
+
+    whole = Schema((*schema.fields, Field(RAW, STRING)))
+    settings = f"'mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{RAW}'"
+    return f"from_{form}({value}, '{quoted(ddl(whole))}', map({settings}))"
 
 
 def columns_of(stream: Stream, frame: Any, value: str, group: SourceGroup) -> SourceRows:
     """The declared columns from a source's DataFrame, of which `value` is Spark SQL for the text of a row."""
-    from headgate.spark.types import ddl
-
     kept = [] if group.member is None else [group.member]
-    match stream.options.get(VALUE_FORMAT.name, VALUE_FORMAT.default):
+    match LINE_FORMAT.chosen(stream.options):
         case "raw":
             check_columns(stream, stream.source, frame, " (or add value_format 'json' to its OPTIONS)")
             return SourceRows(frame.selectExpr("*", *group.tag) if group.tag else frame, None, group.member)
         case "text":
             [column] = stream.schema.names
             return SourceRows(frame.selectExpr(f"{value} AS `{column}`", *group.tag), None, group.member)
-        case parsed:
-            whole = Schema((*stream.schema.fields, Field(RAW, STRING)))
-            settings = f"'mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{RAW}'"
-            row = f"from_{parsed}({value}, '{quoted(ddl(whole))}', map({settings})) AS row"
-            rows = frame.selectExpr(row, *group.tag).selectExpr("row.*", *kept)
-            return SourceRows(rows, f"`{RAW}`", group.member)
+        case form:
+            parsed = frame.selectExpr(f"{parsed_row(form, value, stream.schema)} AS row", *group.tag)
+            return SourceRows(parsed.selectExpr("row.*", *kept), f"`{RAW}`", group.member)

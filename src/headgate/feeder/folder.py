@@ -1,67 +1,81 @@
-"""Feeds a folder with small Parquet files, for a file source to read."""
+"""Sends rows as files, one folder a stream, for file sources to read."""
 
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
+from headgate.feeder.feeder import FeedError
+from headgate.feeder.json_text import json_texts
 
-class FolderFeeder:
-    """Writes rows at a varying rate, on its own thread.
+Write = Callable[[pa.Table, Path], None]
 
-    `rate(t)` returns the rows per second `t` seconds after the start; `make(count, t)` generates `count` rows.
+
+def _parquet(table: pa.Table, path: Path) -> None:
+    # Dictionaries and statistics cost more than they save in files that are read once.
+    pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
+
+
+def _csv(table: pa.Table, path: Path) -> None:
+    pc_csv.write_csv(table, path, pc_csv.WriteOptions(include_header=False))
+
+
+def _json(table: pa.Table, path: Path) -> None:
+    lines = json_texts(table, end="\n")
+    with path.open("wb") as file:
+        for chunk in lines.chunks:
+            # The texts of an Arrow array follow one another in one buffer.
+            offsets, data = chunk.buffers()[1:]
+            low, high = (memoryview(offsets).cast("i")[i] for i in (chunk.offset, chunk.offset + len(chunk)))
+            file.write(memoryview(data)[low:high])
+
+
+FORMATS: dict[str, Write] = {"parquet": _parquet, "json": _json, "csv": _csv}
+"""The file formats; the name is also the ending, and the source that reads them."""
+
+
+class FolderTarget:
+    """Writes `<folder>/<stream>/<number>.<format>`: a file for each batch, which appears complete.
+
+    Numbers continue after the files that are there, so that nothing is replaced.
     """
 
-    def __init__(
-        self,
-        folder: str | os.PathLike[str],
-        rate: Callable[[float], float],
-        make: Callable[[int, float], pa.Table],
-        every: float = 0.1,
-    ) -> None:
+    def __init__(self, folder: str | os.PathLike[str], format: str = "parquet") -> None:
+        if format not in FORMATS:
+            raise FeedError(f"there is no file format {format}; there are: {', '.join(FORMATS)}")
         self._folder = Path(folder)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._rate = rate
-        self._make = make
-        self._every = every
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="headgate-feeder", daemon=True)
-        self.rows = 0
+        self._format = format
+        self._numbers: dict[str, int] = {}
 
-    def start(self) -> None:
-        self._thread.start()
+    def send(self, stream: str, rows: pa.Table) -> None:
+        folder = self._folder / stream
+        try:
+            number = self._next(stream, folder)
+            write_file(folder, number, rows, self._format)
+        except OSError as error:
+            raise FeedError(
+                f"{folder}: {(error.strerror or str(error)).lower()}; rows cannot be written there"
+            ) from error
+        self._numbers[stream] = number + 1
 
-    def stop(self) -> None:
-        """Stops after the current file; does nothing if it was never started."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+    def close(self) -> None:
+        """Nothing is left to do: every file is complete."""
 
-    def _work(self) -> None:
-        began = last = time.monotonic()
-        owed = 0.0
-        number = 0
-        while not self._stop.wait(self._every):
-            now = time.monotonic()
-            owed += self._rate(now - began) * (now - last)
-            last = now
-            count = int(owed)
-            if not count:
-                continue
-            owed -= count
-            write_file(self._folder, number, self._make(count, now - began))
-            number += 1
-            self.rows += count
+    def _next(self, stream: str, folder: Path) -> int:
+        if stream in self._numbers:
+            return self._numbers[stream]
+        folder.mkdir(parents=True, exist_ok=True)
+        there = [int(path.stem) for path in folder.glob(f"*.{self._format}") if path.stem.isdigit()]
+        return max(there, default=-1) + 1
 
 
-def write_file(folder: str | os.PathLike[str], number: int, table: pa.Table, compression: str = "snappy") -> None:
-    """Writes a Parquet file that appears complete: it is written under a hidden name and renamed."""
-    hidden = Path(folder) / f".{number:09d}.parquet"
-    pq.write_table(table, hidden, compression=compression)
-    hidden.rename(Path(folder) / f"{number:09d}.parquet")
+def write_file(folder: str | os.PathLike[str], number: int, table: pa.Table, format: str = "parquet") -> None:
+    """Writes a file that appears complete: it is written under a hidden name and renamed."""
+    hidden = Path(folder) / f".{number:09d}.{format}"
+    FORMATS[format](table, hidden)
+    hidden.rename(Path(folder) / f"{number:09d}.{format}")

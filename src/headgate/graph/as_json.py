@@ -23,7 +23,8 @@ import pyarrow as pa
 from headgate.graph import types as t
 from headgate.graph.event_times import EventTime
 from headgate.graph.operators.operator import Clause
-from headgate.graph.queries import Query, QueryClass, Sink, Spec, Stream, Table
+from headgate.graph.queries import Query, QueryClass, Sink, Stream, Table
+from headgate.graph.specs import Spec
 from headgate.graph.structural import Structural
 from headgate.graph.types import Field, Schema
 

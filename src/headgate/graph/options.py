@@ -59,6 +59,10 @@ class OptionDeclaration:
                 return f"{self.name} is empty"
         return None
 
+    def chosen(self, options: Mapping[str, str]) -> str:
+        """The value among options that are checked; the default, or nothing, if it is not given."""
+        return options.get(self.name, self.default or "")
+
     def canonical(self, value: str) -> str:
         """An allowed value in the declared spelling."""
         if self.kind == "boolean":

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from headgate.graph.operators import Operator
+from headgate.graph.specs import NO_SPEC, Spec
 from headgate.graph.types import Schema
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A named, typed, unbounded input. `time` and `delay` (microseconds) are its WATERMARK clause."""
+    """A named, typed, unbounded input. `time` and `delay` (microseconds) are its WATERMARK clause; after `idle`
+    microseconds without rows it does not hold back others any more (None: it does, as in Spark)."""
 
     name: str
     schema: Schema
@@ -20,16 +22,22 @@ class Stream:
     delay: int = 0
     source: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
+    idle: int | None = None
 
 
 @dataclass(frozen=True)
 class Table:
-    """A static table for stream–static joins: any format that Spark reads."""
+    """A static table for stream–static joins: any format that Spark reads.
+
+    `refresh`: microseconds after which it is read again; `on_change`: it is read again when its files change.
+    """
 
     name: str
     schema: Schema
     source: str
     options: Mapping[str, str] = field(default_factory=dict)
+    refresh: int | None = None
+    on_change: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,12 +59,8 @@ class Sink:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Spec:
-    """What a user asks of a query's quality: the options of its WITH clause, durations in microseconds."""
-
-    latency: int | None = None
-    tolerance: float | None = None
+Phase = OneOf["scheduled", "running", "paused", "stopped"]
+Pause = OneOf["", "keep", "drop"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,11 @@ class Query:
 
     In mode update the plan's columns are: the `visible` ones, then hidden columns that identify the row
     (the group's keys), then the boolean `deleted`; a result replaces the earlier one with the same identity.
+
+    - `start`, `stop`: when it begins and ends (microseconds since 1970); None: at once, never
+    - `once`: it ends with its first answer (003 §1)
+    - `pause`: it is paused, and the rows that arrive meanwhile are kept or dropped
+    - `stopped`: it has ended; its results can still be read
     """
 
     name: str
@@ -72,10 +81,31 @@ class Query:
     schema: Schema
     cls: QueryClass = DEFAULT_CLASS
     sinks: tuple[Sink, ...] = ()
-    spec: Spec = Spec()
+    spec: Spec = NO_SPEC
     mode: OneOf["append", "update"] = "append"
     sql: str = ""
+    start: int | None = None
+    stop: int | None = None
+    once: bool = False
+    pause: Pause = ""
+    stopped: bool = False
+    attempt: int = 0
+    """Rises when the query is dropped and declared again, or tried again after a failure: it then starts afresh."""
 
     @property
     def visible(self) -> int:
         return len(self.schema)
+
+    def phase(self, now: float) -> Phase:
+        """Where it is in its life at a time (s since 1970)."""
+        if self.stopped or (self.stop is not None and self.stop <= now * 1e6):
+            return "stopped"
+        if self.start is not None and now * 1e6 < self.start:
+            return "scheduled"
+        return "paused" if self.pause else "running"
+
+    def same_results(self, other: Query) -> bool:
+        """Whether the other query makes the same results for the same sinks: state and results of one are those of the
+        other, whatever their class, spec and times are."""
+        parts = (self.name, self.plan, self.schema, self.sinks, self.mode)
+        return parts == (other.name, other.plan, other.schema, other.sinks, other.mode)

@@ -39,6 +39,12 @@ class SharedGraph:
             self._users[number].add(query.name)
         return new
 
+    def replace(self, query: Query) -> None:
+        """Puts a query in the place of one with the same name and plan; no operator changes."""
+        if self._queries[query.name].plan != query.plan:
+            raise ValueError(f"query {query.name} has another plan; remove it and add it again")
+        self._queries[query.name] = query
+
     def remove(self, name: str) -> list[int]:
         """Removes a query; returns the numbers of the operators that no query needs any more, consumers first."""
         if self._queries.pop(name, None) is None:

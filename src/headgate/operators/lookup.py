@@ -27,7 +27,8 @@ Flags = npt.NDArray[np.bool_]
 
 @implements(Lookup)
 class LiveLookup(Stateless):
-    """The table is indexed once, when the operator is created. Rows with a null in a key have no partner."""
+    """The table is indexed when the operator is created and when the table changes. Rows with a null in a key have no
+    partner."""
 
     def __init__(self, node: Lookup, settings: Settings) -> None:
         if node.how not in ("inner", "left", "semi", "anti"):
@@ -47,7 +48,16 @@ class LiveLookup(Stateless):
         self._pair_names = (
             [f"l{i}" for i in range(self._width)] + [f"r{i}" for i in range(len(self._types))] + ["place"]
         )
-        self._table, keys = self._read(node, settings.tables[node.table])
+        self._node = node
+        self._index(settings.tables[node.table])
+
+    def renew(self, settings: Settings) -> None:
+        """Goes on with the present rows of the table; called while it does not run."""
+        self._index(settings.tables[self._node.table])
+
+    def _index(self, given: pa.Table) -> None:
+        node = self._node
+        self._table, keys = self._read(node, given)
         types = [k.type for k in node.table_keys]
         flat = flatten(keys)
         self._matcher = Matcher(flat_types(types), range(len(flat)), nulls_equal=any(map(pa.types.is_struct, types)))

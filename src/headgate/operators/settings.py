@@ -10,7 +10,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Settings:
-    """Fixed for the life of a live operator. `tables` holds the rows of each static table by name.
+    """Fixed for the life of a live operator, but for `tables`: the rows of each static table by name.
 
     The session's time zone is no setting: expressions that depend on it carry it.
     """

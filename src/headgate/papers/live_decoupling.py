@@ -125,7 +125,7 @@ def rates_of(model: JoinModel, policy: str, bound: int, seconds: float) -> Float
     network.close()
     edges = np.arange(0.0, seconds + EVERY / 2, EVERY)
     counted = [np.histogram(source.delivered, edges)[0] * BATCH / EVERY for source in sources]
-    return np.mean(counted, axis=0)
+    return np.asarray(np.mean(counted, axis=0), np.float64)
 
 
 def decoupling_live(seed: int, seconds: float = SECONDS) -> Outcome:

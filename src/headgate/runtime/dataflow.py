@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import current_thread, main_thread
 
 from headgate.graph.operators import KINDS, Operator
+from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.operators.batch import Batch
 from headgate.operators.contract import LiveOperator
@@ -155,6 +156,12 @@ def key_of(node: Operator) -> str:
     return hashlib.sha256(node.text.encode()).hexdigest()[:16]
 
 
+def plan_key(query: Query) -> str:
+    """A name for what a query runs: failures are those of a plan, and another attempt at it has not failed yet."""
+    key = key_of(query.plan)
+    return f"{key}#{query.attempt}" if query.attempt else key
+
+
 class Wiring:
     """The stages and queues of the present graph, numbered as its topology numbers them.
 
@@ -171,6 +178,7 @@ class Wiring:
         before: Wiring | None = None,
     ) -> None:
         nodes = graph.operators
+        self.outboxes = outboxes
         self.topology, numbers = topology_of(graph)
         place = {n: index for index, n in enumerate(numbers)}
         keys = {n: key_of(nodes[n]) for n in numbers}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from math import floor, log
 from typing import Any
@@ -11,12 +12,15 @@ from headgate.operators.batch import Arrival
 _RATIO = 1.05
 _STEP = log(_RATIO)
 _SMALLEST = 1e-6
+_PARTS = 16
+"""Parts into which rows that waited are divided."""
 
 
 class Latency:
     """Latencies of rows, in seconds. The mean is exact; a percentile is within 5%, as buckets grow by that ratio.
 
-    The rows of one batch count with their mean, since they arrived together.
+    The rows of one batch count with their mean, since they arrived together; rows that waited before the batch are
+    spread evenly over the time that they may have waited.
     """
 
     __slots__ = ("_buckets", "rows", "total", "worst")
@@ -27,17 +31,21 @@ class Latency:
         self.total = 0.0
         self.worst = 0.0
 
-    def add(self, now: float, arrival: Arrival) -> None:
-        """Adds the rows of a batch of results."""
+    def add(self, now: float, arrival: Arrival, waited: float = 0.0) -> None:
+        """Adds the rows of a batch of results; each may have waited up to `waited` seconds before its arrival."""
         count = arrival.count
         if not count:
             return
         total = now * count - arrival.total
         self.rows += count
-        self.total += total
-        self.worst = max(self.worst, now - arrival.first)
-        bucket = floor(log(max(total / count, _SMALLEST)) / _STEP)
-        self._buckets[bucket] = self._buckets.get(bucket, 0) + count
+        self.total += total + count * waited / 2
+        self.worst = max(self.worst, now - arrival.first + waited)
+        parts = min(count, _PARTS) if waited > 0 else 1
+        for part in range(parts):
+            seconds = total / count + waited * (part + 0.5) / parts if waited > 0 else total / count
+            bucket = floor(log(max(seconds, _SMALLEST)) / _STEP)
+            share = count * (part + 1) // parts - count * part // parts
+            self._buckets[bucket] = self._buckets.get(bucket, 0) + share
 
     def merge(self, other: Latency) -> None:
         """Adds another histogram."""
@@ -46,6 +54,18 @@ class Latency:
         self.worst = max(self.worst, other.worst)
         for bucket, count in other._buckets.items():
             self._buckets[bucket] = self._buckets.get(bucket, 0) + count
+
+    def since(self, earlier: Latency) -> Latency:
+        """What was added since `earlier`, a copy of this histogram; all of it if it was emptied meanwhile."""
+        found = Latency()
+        if earlier.rows > self.rows:
+            found.merge(self)
+            return found
+        found.rows, found.total = self.rows - earlier.rows, self.total - earlier.total
+        counts = ((bucket, count - earlier._buckets.get(bucket, 0)) for bucket, count in self._buckets.items())
+        found._buckets = {bucket: count for bucket, count in counts if count}
+        found.worst = min(self.worst, float(_RATIO ** (max(found._buckets) + 1))) if found._buckets else 0.0
+        return found
 
     @property
     def mean(self) -> float:
@@ -92,3 +112,35 @@ class Latency:
         latency.rows, latency.total, latency.worst = state["rows"], state["total"], state["worst"]
         latency._buckets = dict(state["buckets"])
         return latency
+
+
+class RecentLatency:
+    """Latencies of the last `window` seconds (up to a tenth of it less: it is cut into slices). Not thread-safe."""
+
+    __slots__ = ("_slice", "_slices", "_window")
+
+    def __init__(self, window: float) -> None:
+        self._window = window
+        self._slice = window / 10
+        self._slices: deque[tuple[int, Latency]] = deque()
+
+    def add(self, now: float, arrival: Arrival, waited: float = 0.0) -> None:
+        """Adds the rows of a batch of results that are published now (see `Latency.add`)."""
+        number = floor(now / self._slice)
+        if not self._slices or self._slices[-1][0] != number:
+            self._slices.append((number, Latency()))
+            self._drop(now)
+        self._slices[-1][1].add(now, arrival, waited)
+
+    def whole(self, now: float) -> Latency:
+        """The latencies of the window that ends now."""
+        self._drop(now)
+        found = Latency()
+        for _, latency in self._slices:
+            found.merge(latency)
+        return found
+
+    def _drop(self, now: float) -> None:
+        first = floor((now - self._window) / self._slice)
+        while self._slices and self._slices[0][0] <= first:
+            self._slices.popleft()

@@ -22,6 +22,7 @@ from headgate.runtime.flight import UNIT, FlightRecord, mark_of
 from headgate.runtime.measurement import Measurement
 from headgate.runtime.memory import Memory
 from headgate.runtime.outbox import Outbox
+from headgate.runtime.pausing import Held
 from headgate.runtime.queue import EdgeQueue, Piece, QueuedBatch, QueuedWatermark
 from headgate.runtime.threads import ThreadControl
 from headgate.runtime.train_size import SHORT_TRAIN, TrainSize
@@ -107,8 +108,10 @@ class Loop:
         clock: Callable[[], float],
         longest: float,
         record: FlightRecord,
+        held: Held | None = None,
     ) -> None:
         self.wiring = wiring
+        self.held = held or Held()
         self.scheduler = scheduler
         self.view: View = scheduler.view
         self.measurement = Measurement(wiring, scheduler, memory, clock)
@@ -128,6 +131,8 @@ class Loop:
         self._waiting = 0.0
         state = self._state = self.view.queues
         for edge, queue in enumerate(wiring.queues):
+            if edge in self.held.edges:
+                continue
             state.rows[edge], state.oldest[edge] = queue.waiting, queue.oldest
             state.bytes[edge] = sum(item.queued.size for item in queue if isinstance(item, Piece))
             self._waiting += queue.waiting
@@ -333,6 +338,9 @@ class Loop:
         self.deliver(flow, since)
 
     def _put(self, edge: int, queued: QueuedBatch) -> None:
+        if edge in self.held.edges:
+            self._hold(edge, queued)
+            return
         state, count = self._state, queued.count
         self.wiring.queues[edge].put(queued)
         self._waiting += count
@@ -348,10 +356,23 @@ class Loop:
         if self._control.asleep:
             self._control.work.notify()
 
+    def _hold(self, edge: int, queued: QueuedBatch) -> None:
+        """Keeps or drops a batch for paused queries."""
+        losers = self.held.dropping.get(edge)
+        if losers is None:
+            self.wiring.queues[edge].put(queued)
+            return
+        self._memory.release(queued)
+        for query in losers:
+            self.wiring.outboxes[query].dropped += queued.count
+
     def _put_watermark(self, edges: Sequence[int], time: int, since: float) -> None:
         watermark = QueuedWatermark(time, since)
         for edge in edges:
             queue = self.wiring.queues[edge]
+            if edge in self.held.edges:
+                queue.put_watermark(watermark, merge=True)
+                continue
             empty = not queue
             if queue.put_watermark(watermark):
                 self._waiting += 1
@@ -366,6 +387,10 @@ class Loop:
     def _publish(self, queued: QueuedBatch, outboxes: Sequence[Outbox]) -> None:
         now, performance, arrival = self._clock(), self.view.performance, queued.arrival
         for outbox in outboxes:
+            if outbox.query.pause == "drop":
+                outbox.dropped += queued.count
+                self._memory.release(queued)
+                continue
             outbox.put(queued, now)
             performance.results += queued.count
             performance.delay += now * arrival.count - arrival.total

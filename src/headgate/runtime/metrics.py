@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from math import inf
 from typing import Any
 
@@ -14,6 +15,9 @@ from headgate.runtime.memory import Memory
 from headgate.runtime.outbox import Outbox
 from headgate.runtime.state import NetworkState
 
+DECISIONS = 30
+"""Newest decisions of the policy that the metrics contain; the driver keeps more."""
+
 
 def network_metrics(state: NetworkState, mode: str, stuck: float) -> dict[str, Any]:
     """All figures of a network; a grant that runs longer than `stuck` is reported as stuck. Called under the lock."""
@@ -22,8 +26,9 @@ def network_metrics(state: NetworkState, mode: str, stuck: float) -> dict[str, A
     return {
         "policy": str(state.policy),
         "mode": mode,
-        "waiting": sum(queue.waiting for queue in loop.wiring.queues),
+        "waiting": sum(q.waiting for edge, q in enumerate(loop.wiring.queues) if edge not in loop.held.edges),
         "memory": _memory(state.memory),
+        "performance": asdict(loop.view.performance),
         "scheduling": {"decisions": loop.scheduler.decisions, "grants": state.grants, "seconds": state.seconds},
         "running": [
             {
@@ -38,6 +43,7 @@ def network_metrics(state: NetworkState, mode: str, stuck: float) -> dict[str, A
         "classes": _classes(loop, state.outboxes),
         "units": _units(loop),
         "operators": _operators(loop),
+        "decisions": list(state.policy.decisions())[-DECISIONS:],
     }
 
 
@@ -93,7 +99,7 @@ def _queries(state: NetworkState) -> dict[str, dict[str, Any]]:
         failed = name in state.failures
         found[name] = {
             "class": outbox.query.cls.name,
-            "state": "failed" if failed else "running" if name in state.graph.queries else "stopped",
+            "state": "failed" if failed else _phase(outbox, name in state.graph.queries),
             "error": str(state.failures[name]) if failed else None,
             "rows": outbox.rows,
             "unpublished": sum(queued.count for queued in outbox.waiting),
@@ -102,14 +108,23 @@ def _queries(state: NetworkState) -> dict[str, dict[str, Any]]:
             "waiting_bytes": int(use[name].waiting),
             "state_bytes": int(use[name].state),
             "late": 0,
+            "dropped": outbox.dropped,
+            "oldest": 0.0,
         }
+    now, oldest = state.clock(), loop.view.queues.oldest
     for o, stage in enumerate(loop.wiring.stages):
         waiting = sum(loop.wiring.queues[e].rows for e in topology.inputs[o])
         for q in topology.serves[o]:
             query = found[topology.queries[q].name]
             query["queue_rows"] += waiting
             query["late"] += stage.live.late_rows
+            first = min((oldest[e] for e in topology.inputs[o]), default=inf)
+            query["oldest"] = max(query["oldest"], now - first)
     return found
+
+
+def _phase(outbox: Outbox, known: bool) -> str:
+    return "stopped" if not known else "paused" if outbox.query.pause else "running"
 
 
 def _classes(loop: Loop, outboxes: Mapping[str, Outbox]) -> dict[str, dict[str, Any]]:

@@ -14,9 +14,11 @@ import pyarrow as pa
 from headgate.graph.operators import Operator, Source
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
+from headgate.graph.specs import Objectives
 from headgate.operators.batch import FOREVER, Arrival, Batch
 from headgate.operators.contract import LiveOperator
 from headgate.operators.live import live
+from headgate.operators.lookup import LiveLookup
 from headgate.operators.send import LiveSend
 from headgate.operators.settings import Settings
 from headgate.operators.windows import highest
@@ -90,10 +92,11 @@ class Network:
     ) -> None:
         if threads is not None and threads < 1:
             raise ValueError(f"{threads} threads cannot run anything; give at least one")
-        given = settings or Settings()
+        self._settings = settings or Settings()
         self._policy = policy_of(policy)
         self._mode = mode_of(mode)
         self._threads = threads
+        self._objectives: Objectives = {}
         self.single_thread = False
         """One thread runs everything, whatever the mode asks for; set between two runs."""
         self.given_watermarks = False
@@ -106,7 +109,7 @@ class Network:
         self._state = NetworkState(
             graph,
             arranged(self._mode, self._policy),
-            lambda node: make(node, given),
+            lambda node: make(node, self._settings),
             self._memory,
             self._control,
             clock,
@@ -155,12 +158,18 @@ class Network:
     def advance_to(self, stream: str, newest: int, arrived: float | None = None) -> None:
         """Raises the watermark of a stream to that of an event time (microseconds) which it has reached anywhere, and
         sends it; does nothing if the watermark is there already."""
+        source = self._source(stream)
+        if source is not None:
+            self.catch_up(stream, newest - source.delay, arrived)
+
+    def catch_up(self, stream: str, watermark: int, arrived: float | None = None) -> None:
+        """Raises the watermark of a stream and sends it; does nothing if it is there already."""
         since = self._clock() if arrived is None else arrived
         source = self._source(stream)
         if source is None or source.time is None:
             return
         with self._entering() as flow:
-            watermark = max(self._state.watermarks[stream], newest - source.delay)
+            watermark = max(self._state.watermarks[stream], watermark)
             self._state.watermarks[stream] = watermark
             if watermark > self._state.sent[stream]:
                 self._advance(stream, since, flow)
@@ -363,8 +372,19 @@ class Network:
 
     @property
     def waiting(self) -> int:
-        """Rows (and watermarks) that wait in queues."""
-        return sum(queue.waiting for queue in self._state.wiring.queues)
+        """Rows (and watermarks) that wait in queues, without those of paused queries."""
+        loop = self._state.loop
+        return sum(queue.waiting for edge, queue in enumerate(loop.wiring.queues) if edge not in loop.held.edges)
+
+    def progress(self, query: str) -> tuple[int, int]:
+        """The result rows of a query so far, and the rows and watermarks that wait for its operators."""
+        with self._control.lock:
+            topology, waiting = self._state.wiring.topology, 0
+            number = next(n for n, each in enumerate(topology.queries) if each.name == query)
+            for edge, queue in zip(topology.edges, self._state.wiring.queues, strict=True):
+                if number in topology.serves[edge.consumer]:
+                    waiting += queue.waiting
+            return self._state.outboxes[query].rows, waiting
 
     @property
     def selected(self) -> dict[str, tuple[int, int]]:
@@ -435,6 +455,18 @@ class Network:
         self._arrange()
 
     @property
+    def objectives(self) -> Objectives:
+        """The weights of the metrics that a policy which learns pursues; empty: its own. May be set while running; what
+        was learned is kept."""
+        return self._objectives
+
+    @objectives.setter
+    def objectives(self, objectives: Objectives) -> None:
+        with self._control.alone():
+            self._objectives = dict(objectives)
+            self._state.policy.pursue(self._objectives)
+
+    @property
     def mode(self) -> Mode:
         return self._mode
 
@@ -446,7 +478,9 @@ class Network:
     def _arrange(self) -> None:
         """Changes to the present policy and mode; queues that the new cut does not have are drained first."""
         with self._control.alone():
-            self._state.policy = arranged(self._mode, self._policy)
+            before, self._state.policy = self._state.policy, arranged(self._mode, self._policy)
+            self._state.policy.continues(before)
+            self._state.policy.pursue(self._objectives)
             self._state.loop.scheduler.replace(self._state.policy, self._clock())
 
     def add(self, query: Query) -> None:
@@ -455,13 +489,35 @@ class Network:
         with self._control.alone():
             self._state.graph.add(query)
             self._state.failures.pop(query.name, None)
+            if query.name in self._state.outboxes:
+                # Of a query that was removed: its results may still be taken, but the figures begin anew.
+                self._state.outboxes[query.name].forget()
             self._state.rebuild()
 
-    def remove(self, name: str) -> None:
-        """Removes a query and everything only it needed. Its earlier results can still be taken."""
+    def alter(self, query: Query) -> None:
+        """Gives a running query another class or spec, pauses or resumes it. Its operators keep their state, queues
+        and statistics; what waits for a paused query is kept or dropped (`pausing.py`)."""
+        with self._control.alone():
+            self._state.graph.replace(query)
+            self._state.rebuild()
+
+    def remove(self, name: str, discard: bool = False) -> None:
+        """Removes a query and everything only it needed. Its earlier results can still be taken, unless they are to be
+        discarded."""
         with self._control.alone():
             self._state.graph.remove(name)
+            if discard:
+                for queued in self._state.outboxes.pop(name).waiting:
+                    self._memory.release(queued)
             self._state.rebuild()
+
+    def renew_tables(self, settings: Settings) -> None:
+        """Lets the joins with static tables see other rows, from the next grant on."""
+        with self._control.alone():
+            self._settings = settings
+            for stage in self._state.wiring.stages:
+                if isinstance(stage.live, LiveLookup):
+                    stage.live.renew(settings)
 
     def quarantine(self, query: str, operator: str, detail: str, error: str) -> None:
         """Removes a query that failed before its rows reached the network, as if its operator had raised."""
@@ -513,3 +569,4 @@ class Network:
             )
         with self._control.alone():
             snapshot.restore(self._state, manifest)
+            self._state.policy.pursue(self._objectives)

@@ -47,6 +47,8 @@ class Outbox:
         self.query = query
         self.latency = Latency()
         self.rows = 0
+        self.dropped = 0
+        """Rows that the query lost while it was paused."""
         self.waiting: list[QueuedBatch] = []
         plan = query.plan.schema.names
         self._names = (*query.schema.names, *(plan[query.visible :] if query.mode == "update" else ()))
@@ -56,6 +58,11 @@ class Outbox:
         self.latency.add(now, queued.arrival)
         self.rows += queued.count
         self.waiting.append(queued)
+
+    def forget(self) -> None:
+        """Restarts the figures; results that wait stay."""
+        self.latency = Latency()
+        self.rows = self.dropped = 0
 
     def result(self, rows: pa.RecordBatch, arrival: Arrival) -> ResultBatch:
         """A waiting batch as the sink gets it: its columns, under the names that the query gives them."""

@@ -153,12 +153,17 @@ class EdgeQueue:
         self._items.append(piece)
         self.rows += piece.rows
 
-    def put_watermark(self, watermark: QueuedWatermark) -> bool:
-        """Adds a watermark; False if the last item is the same watermark already."""
+    def put_watermark(self, watermark: QueuedWatermark, merge: bool = False) -> bool:
+        """Adds a watermark; False if the last item is the same watermark already. With `merge` it takes the place of a
+        watermark that is the last item: nothing is between them."""
         if self._items:
             last = self._items[-1]
-            if isinstance(last, QueuedWatermark) and last.time == watermark.time:
-                return False
+            if isinstance(last, QueuedWatermark):
+                if last.time == watermark.time:
+                    return False
+                if merge:
+                    self._items[-1] = watermark
+                    return False
         self._items.append(watermark)
         self.watermarks += 1
         return True
@@ -198,6 +203,14 @@ class EdgeQueue:
             left -= size
             self.rows -= size
         return train
+
+    def drop_rows(self) -> list[QueuedBatch]:
+        """Removes all rows and all but the last watermark; returns the batches of which it was a reader."""
+        last = next((item for item in reversed(self._items) if isinstance(item, QueuedWatermark)), None)
+        queued = self.clear()
+        if last is not None:
+            self.put_watermark(last)
+        return queued
 
     def clear(self) -> list[QueuedBatch]:
         """Empties the queue and returns the batches of which it was a reader."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from headgate.runtime.dataflow import Wiring, key_of
+from headgate.runtime.dataflow import Wiring, plan_key
 from headgate.runtime.latency import Latency
 from headgate.runtime.limits import Failure
 from headgate.runtime.memory import Memory
@@ -50,6 +50,7 @@ def save(state: NetworkState) -> dict[str, Any]:
         "operators": operators,
         "performance": asdict(state.loop.view.performance),
         "figures": state.saved_figures.text(state),
+        "dropped": {name: outbox.dropped for name, outbox in state.outboxes.items() if outbox.dropped},
         "watermarks": dict(state.watermarks),
         "marked": dict(state.sent),
         "policy": {"text": described(state.policy), "state": state.policy.state()},
@@ -64,7 +65,7 @@ def restore(state: NetworkState, manifest: Mapping[str, Any]) -> None:
     for known in manifest["failures"]:
         failure = Failure(**known)
         query = state.graph.queries.get(failure.query)
-        if query is not None and key_of(query.plan) == failure.plan:
+        if query is not None and plan_key(query) == failure.plan:
             state.failures[failure.query] = failure
             state.graph.remove(failure.query)
     known = manifest["policy"]
@@ -80,6 +81,9 @@ def restore(state: NetworkState, manifest: Mapping[str, Any]) -> None:
     figures = json.loads(manifest["figures"])
     _restore_counters(state.wiring, figures["counters"])
     _restore_outboxes(state.outboxes, figures["outboxes"])
+    for name, dropped in manifest.get("dropped", {}).items():
+        if name in state.outboxes:
+            state.outboxes[name].dropped = dropped
     _restore_batches(state, manifest)
     # Again, now that rows wait: the scheduler and the statistics start from them.
     state.rebuild(figures["statistics"])

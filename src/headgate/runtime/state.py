@@ -8,13 +8,14 @@ from headgate.graph.operators import Operator, Source
 from headgate.graph.shared import SharedGraph
 from headgate.operators.batch import NEVER
 from headgate.operators.contract import LiveOperator
-from headgate.runtime.dataflow import Stage, Wiring, key_of
+from headgate.runtime.dataflow import Stage, Wiring, plan_key
 from headgate.runtime.flight import FlightRecord
 from headgate.runtime.limits import Failure
 from headgate.runtime.loop import Loop
 from headgate.runtime.measurement import Figures, figures, statistics_from
 from headgate.runtime.memory import Memory
 from headgate.runtime.outbox import Outbox
+from headgate.runtime.pausing import Held, held
 from headgate.runtime.saved_figures import SavedFigures
 from headgate.runtime.state_parts import StateParts
 from headgate.runtime.threads import ThreadControl
@@ -93,8 +94,10 @@ class NetworkState:
     def _build(self, before: Wiring | None, known: Mapping[str, Figures]) -> Loop:
         for query in self.graph.queries.values():
             outbox = self.outboxes.get(query.name)
-            if outbox is None or outbox.query != query:
+            if outbox is None or not outbox.query.same_results(query):
                 self.outboxes[query.name] = Outbox(query)
+            else:
+                outbox.query = query
         self.sources = {source.stream: source for _, source in self.graph.sources()}
         for stream in self.sources:
             self.watermarks.setdefault(stream, NEVER)
@@ -107,11 +110,25 @@ class NetworkState:
             self.state_parts.forget({s.key for s in before.stages} - {s.key for s in wiring.stages})
         now = self.clock()
         view = View.of(wiring.topology, statistics_from(wiring, known, now))
+        pauses = held(wiring.topology, self.graph.queries)
+        self._drop_rows(wiring, pauses)
         for edge, queue in enumerate(wiring.queues):
-            view.queues.rows[edge] = queue.waiting
-            view.queues.oldest[edge] = queue.oldest
-        scheduler = Scheduler(self.policy, view, now)
-        return Loop(wiring, scheduler, self.memory, self.control, self.clock, self._longest_grant, self._record)
+            if edge not in pauses.edges:
+                view.queues.rows[edge] = queue.waiting
+                view.queues.oldest[edge] = queue.oldest
+        boxes = [self.outboxes[query.name].latency for query in wiring.topology.queries]
+        view.delivered = lambda: [(latency.rows, latency.total) for latency in boxes]
+        scheduler = Scheduler(self.policy, view, now, pauses.edges)
+        return Loop(wiring, scheduler, self.memory, self.control, self.clock, self._longest_grant, self._record, pauses)
+
+    def _drop_rows(self, wiring: Wiring, pauses: Held) -> None:
+        """Drops the rows that wait for queries which are paused and do not keep them."""
+        for edge, losers in pauses.dropping.items():
+            queue = wiring.queues[edge]
+            for query in losers:
+                self.outboxes[query].dropped += queue.rows
+            for queued in queue.drop_rows():
+                self.memory.release(queued)
 
     def figures(self) -> dict[str, list[float]]:
         """The statistics of each operator, by its key."""
@@ -122,7 +139,7 @@ class NetworkState:
     def fail(self, query: str, operator: str, detail: str, error: str) -> None:
         """Removes a query that failed from the graph and records why."""
         if query in self.graph.queries:
-            plan = key_of(self.graph.queries[query].plan)
+            plan = plan_key(self.graph.queries[query])
             self.failures[query] = Failure(query, operator, detail, error, self.clock(), plan)
             self.graph.remove(query)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import floor
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
+from headgate.graph.specs import Objectives
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.policies.highest_rate import HighestRate
 from headgate.scheduling.policy import Grant, Policy, Selector
 from headgate.scheduling.registry import parameter, register
-from headgate.scheduling.topology import Topology
+from headgate.scheduling.topology import Topology, TopologyClass
 from headgate.scheduling.view import View
 
 
@@ -37,6 +38,12 @@ def class_shares(topology: Topology, units: Units) -> list[dict[int, float]]:
             share[cls] = share.get(cls, 0.0) + 1 / len(served)
         shares.append(share or {unit.cls: 1.0})
     return shares
+
+
+def crossing_edges(topology: Topology) -> frozenset[int]:
+    """The edges between operators of different classes."""
+    cls = topology.operator_class
+    return frozenset(e.id for e in topology.edges if e.producer is not None and cls[e.producer] != cls[e.consumer])
 
 
 _grant = tuple.__new__
@@ -75,6 +82,23 @@ class Member:
         self.waiting = False
 
 
+class ClassPolicy(Protocol):
+    """A policy that divides the time among classes."""
+
+    @property
+    def k(self) -> float:
+        """The period that the classes share."""
+        ...
+
+    def inner_of(self, cls: str) -> Policy:
+        """The policy inside a class."""
+        ...
+
+    def share_of(self, cls: TopologyClass) -> float:
+        """The weight of a class: by default its priority."""
+        ...
+
+
 class ClassSelector(Selector):
     """Level 1 of CQC. A class runs until its quota is used up or it has no ready unit.
 
@@ -87,14 +111,18 @@ class ClassSelector(Selector):
     (`tests/scheduling/test_classes.py` checks the bounds).
     """
 
-    def __init__(self, view: View, units: Units, members: Sequence[int] | None, policy: Cqc) -> None:
+    def __init__(self, view: View, units: Units, members: Sequence[int] | None, policy: ClassPolicy) -> None:
         chosen = range(len(units)) if members is None else members
         topology = view.topology
         self._rows = view.queues.rows
+        classes = topology.classes
         present = sorted({units[u].cls for u in chosen})
-        slices = quotas([topology.classes[cls].priority for cls in present], policy.k)
+        slices = quotas([policy.share_of(classes[cls]) for cls in present], policy.k)
         self.turns = [
-            Turn(slice, policy.inner.selector(view, units, [u for u in chosen if units[u].cls == cls]))
+            Turn(
+                slice,
+                policy.inner_of(classes[cls].name).selector(view, units, [u for u in chosen if units[u].cls == cls]),
+            )
             for cls, slice in zip(present, slices, strict=True)
         ]
         self.watches_growth = any(turn.inner.watches_growth for turn in self.turns)
@@ -222,20 +250,28 @@ class Cqc(Policy):
         """The inner policy's cut, and a queue wherever the class changes: a unit is of one class."""
         cut = self.inner.cut(view)
         cls = view.topology.operator_class
-        crossing = {
-            edge.id
-            for edge in view.topology.edges
-            if edge.producer is not None and cls[edge.producer] != cls[edge.consumer]
-        }
+        crossing = crossing_edges(view.topology)
         edges = view.topology.edges
         together = frozenset(group for group in cut.together if len({cls[edges[e].consumer] for e in group}) == 1)
         return replace(cut, queued=cut.queued | crossing, together=together)
+
+    def inner_of(self, cls: str) -> Policy:
+        return self.inner
+
+    def share_of(self, cls: TopologyClass) -> float:
+        return cls.priority
 
     def selector(self, view: View, units: Units, members: Sequence[int] | None = None) -> Selector:
         return ClassSelector(view, units, members, self)
 
     def refresh(self, view: View, now: float) -> bool:
         return self.inner.refresh(view, now)
+
+    def pursue(self, objectives: Objectives) -> None:
+        self.inner.pursue(objectives)
+
+    def decisions(self) -> Sequence[Mapping[str, Any]]:
+        return self.inner.decisions()
 
     def state(self) -> dict[str, Any]:
         return self.inner.state()

@@ -24,7 +24,9 @@ def topology_of(graph: SharedGraph) -> tuple[Topology, list[int]]:
             stream = streams.get(producer)
             edges.append(Edge(len(edges), None if stream else place[producer], place[n], port, stream))
     queries = tuple(
-        TopologyQuery(q.name, TopologyClass(q.cls.name, float(q.cls.priority)), place[graph.number(q.plan)])
+        TopologyQuery(
+            q.name, TopologyClass(q.cls.name, float(q.cls.priority)), place[graph.number(q.plan)], q.spec.longest
+        )
         for q in graph.queries.values()
     )
     names = tuple(f"{nodes[n].kind} {n}" for n in numbers)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar, NamedTuple
 
+from headgate.graph.specs import Objectives
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.registry import parameter
 from headgate.scheduling.view import View
@@ -86,6 +87,16 @@ class Policy(ABC):
     def refresh(self, view: View, now: float) -> bool:
         """Use the fresh statistics; True if the cut may have changed."""
         return False
+
+    def pursue(self, objectives: Objectives) -> None:  # noqa: B027 - most policies have no choice
+        """Weigh metrics like this from now on (empty: as its parameters say), and keep what was learned."""
+
+    def continues(self, before: Policy) -> None:  # noqa: B027 - most policies do not learn
+        """It replaces another policy in a running network: it may take over what that one has learned."""
+
+    def decisions(self) -> Sequence[Mapping[str, Any]]:
+        """What it decided by itself lately, oldest first, with reasons; plain values for JSON (see `decisions.py`)."""
+        return ()
 
     def state(self) -> dict[str, Any]:
         """What it has learned, as plain values for JSON; empty if it does not learn."""

@@ -26,8 +26,12 @@ class Scheduler:
     may change inside `next`: an executor that keeps state per unit compares `units` before it runs a grant.
     """
 
-    def __init__(self, policy: Policy, view: View, now: float = 0.0) -> None:
-        """`view.queues` may hold rows already, also on edges that the policy wants direct: these are drained first."""
+    def __init__(self, policy: Policy, view: View, now: float = 0.0, held: frozenset[int] = frozenset()) -> None:
+        """`view.queues` may hold rows already, also on edges that the policy wants direct: these are drained first.
+
+        `held` edges are queued whatever the policy wants, and no unit reads them together with others. The executor
+        shows nothing of what waits there, so that their units are never granted.
+        """
         self.policy = policy
         self.view = view
         self.decisions = 0
@@ -39,6 +43,8 @@ class Scheduler:
         self._pending: Cut | None = None
         self._generation = policy.generation
         self._running = 0
+        self._refreshed = now
+        self._held = held
         self._target: Cut
         self._change(policy.cut(view))
 
@@ -77,6 +83,9 @@ class Scheduler:
     def refresh(self, now: float) -> None:
         """Let the policy rank again, or cut again, from fresh statistics."""
         self.due = now + self.policy.refresh_every
+        oldest = min(self.view.queues.oldest, default=now)
+        self.view.performance.staleness += (now - self._refreshed) * max(0.0, now - oldest)
+        self._refreshed = now
         if self.policy.refresh(self.view, now):
             cut = self.policy.cut(self.view)
             if cut != self._target or self.policy.generation != self._generation:
@@ -101,6 +110,10 @@ class Scheduler:
     def _change(self, cut: Cut) -> None:
         self._pending = None
         self._target = cut
+        if self._held:
+            together = (group - self._held for group in cut.together)
+            kept = frozenset(group for group in together if len(group) > 1)
+            cut = replace(cut, queued=cut.queued | self._held, together=kept)
         rows = self.view.queues.rows
         full = frozenset(e for e, waiting in enumerate(rows) if waiting > 0 and e not in cut.queued)
         if full:

@@ -32,11 +32,12 @@ class TopologyClass:
 
 @dataclass(frozen=True, slots=True)
 class TopologyQuery:
-    """A query: its class and the operator whose output is its result."""
+    """A query: its class, the operator whose output is its result, and the latency (s) that its spec asks for."""
 
     name: str
     cls: TopologyClass
     output: int
+    latency: float | None = None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
@@ -31,16 +31,18 @@ class Queues:
 class Performance:
     """Running totals of the executor's results; a learner uses the differences between two moments.
 
-    `queued_rows` and `queued_bytes` are integrals over time (row-seconds, byte-seconds).
+    `queued_rows` and `queued_bytes` are integrals over time (row-seconds, byte-seconds); `staleness` is that of the age
+    of the oldest waiting row, taken at each refresh of the policy.
     """
 
     results: float = 0.0
     delay: float = 0.0
     queued_rows: float = 0.0
     queued_bytes: float = 0.0
+    staleness: float = 0.0
 
     def copy(self) -> Performance:
-        return Performance(self.results, self.delay, self.queued_rows, self.queued_bytes)
+        return Performance(self.results, self.delay, self.queued_rows, self.queued_bytes, self.staleness)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +64,17 @@ class Oracle(Protocol):
 
 @dataclass
 class View:
-    """Everything a policy may know. `oracle` is None outside a simulation."""
+    """Everything a policy may know. `oracle` is None outside a simulation.
+
+    `delivered` returns, for each query by number, its results so far and their total delay; the executor sets it.
+    """
 
     topology: Topology
     statistics: Statistics
     queues: Queues
     performance: Performance = field(default_factory=Performance)
     oracle: Oracle | None = None
+    delivered: Callable[[], Sequence[tuple[float, float]]] = tuple
 
     @classmethod
     def of(cls, topology: Topology, statistics: Statistics | None = None) -> View:

@@ -8,6 +8,7 @@ from headgate.simulation.arrivals import (
     Poisson,
     RecordedArrivals,
     backlog,
+    bursty,
 )
 from headgate.simulation.costs import Cost, FixedCost, NormalCost, RecordedCosts
 from headgate.simulation.kernel import Simulation, simulate
@@ -33,5 +34,6 @@ __all__ = [
     "Simulation",
     "SimulationResult",
     "backlog",
+    "bursty",
     "simulate",
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from random import Random
@@ -30,7 +30,7 @@ from headgate.simulation.arrivals import Arrivals
 from headgate.simulation.execution import Execution, Observer, Outbox
 from headgate.simulation.known_statistics import known_statistics, row_sizes
 from headgate.simulation.models import Model
-from headgate.simulation.recorder import FOLD, Levels
+from headgate.simulation.recorder import FOLD, Levels, QueryOutput
 from headgate.simulation.result import SimulationResult
 
 TUPLES = ("whole", "random", "fractional")
@@ -80,7 +80,7 @@ class Simulation:
         self._models = [operators[name] for name in topology.operators]
         self._arrivals = [arrivals[name] for name in topology.streams]
         self._tuples = tuples
-        self._processors = processors
+        self.processors = processors
         self._switch = switch
         self._until = until
         self._measured = statistics == "measured"
@@ -103,8 +103,13 @@ class Simulation:
             seed=seed,
             observer=observer,
         )
+        self.view.delivered = lambda: [output.totals() for output in self._execution.outputs]
         self._accepted = {name: array("d") for name in topology.streams}
         self._now = 0.0
+        self._sources: list[Iterator[float]] | None = None
+        self._coming: list[tuple[float, int]] = []
+        self._jobs: list[tuple[float, int, Job]] = []
+        self._started = 0
         self._idle = 0.0
         self._spent = 0.0
         self._processed = [0.0] * len(topology.operators)
@@ -122,19 +127,23 @@ class Simulation:
 
     def run(self) -> SimulationResult:
         """Run to the end and measure."""
+        self.advance(self._until)
+        return self._result(len(self._jobs))
+
+    def advance(self, until: float) -> None:
+        """Runs everything that happens until then; may be called again with a later time."""
         scheduler, performance, state = self.scheduler, self.view.performance, self.view.queues
-        processors, until, levels, start = self._processors, self._until, self._levels, self._start
+        processors, levels, start = self.processors, self._levels, self._start
         execution, finish, arrive = self._execution, self._finish, self._arrive
-        coming: list[tuple[float, int]] = []
-        sources = [
-            a.times(Random(f"{self.seed}/{n}")) for a, n in zip(self._arrivals, self.topology.streams, strict=True)
-        ]
-        for number, source in enumerate(sources):
-            if (first := next(source, None)) is not None:
-                coming.append((first, number))
-        heapify(coming)
-        running: list[tuple[float, int, Job]] = []
-        started = 0
+        if self._sources is None:
+            self._sources = [
+                a.times(Random(f"{self.seed}/{n}")) for a, n in zip(self._arrivals, self.topology.streams, strict=True)
+            ]
+            for number, source in enumerate(self._sources):
+                if (first := next(source, None)) is not None:
+                    self._coming.append((first, number))
+            heapify(self._coming)
+        sources, coming, running = self._sources, self._coming, self._jobs
         alone = processors == 1
         while True:
             if len(running) < processors:
@@ -153,8 +162,8 @@ class Simulation:
                         if len(levels.times) > FOLD:
                             levels.fold(end)
                         continue
-                    started += 1
-                    heappush(running, (end, started, job))
+                    self._started += 1
+                    heappush(running, (end, self._started, job))
                     continue
             arrival = coming[0][0] if coming else inf
             ending = running[0][0] if running else inf
@@ -181,7 +190,16 @@ class Simulation:
                 finish(heappop(running)[2])
             if len(levels.times) > FOLD:
                 levels.fold(self._now)
-        return self._result(len(running))
+
+    @property
+    def now(self) -> float:
+        """The time of the last event."""
+        return self._now
+
+    def outputs(self, query: str) -> QueryOutput:
+        """The results of a query so far."""
+        place = next(n for n, known in enumerate(self.topology.queries) if known.name == query)
+        return self._execution.outputs[place]
 
     def _start(self) -> Job | None:
         """Begin the next grant, or the next row of a stream without a queue."""
@@ -281,7 +299,7 @@ class Simulation:
 
     def _result(self, running: int) -> SimulationResult:
         end = self._now if self._until == inf else self._until
-        self._idle += (end - self._now) * (self._processors - running)
+        self._idle += (end - self._now) * (self.processors - running)
         self._levels.fold(end if self._until < inf else np.nextafter(end, inf))
         processed = [done + rows for done, rows in zip(self._processed, self._execution.rows_in, strict=True)]
         return SimulationResult(

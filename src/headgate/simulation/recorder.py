@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from operator import mul
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,9 +74,18 @@ class Levels:
 class QueryOutput:
     """The results of one query: time, latency and number of rows of each."""
 
-    __slots__ = ("latency", "rows", "time")
+    __slots__ = ("_delay", "_results", "_seen", "latency", "rows", "time")
 
     def __init__(self) -> None:
+        self._seen, self._results, self._delay = 0, 0.0, 0.0
         self.time = array("d")
         self.latency = array("d")
         self.rows = array("d")
+
+    def totals(self) -> tuple[float, float]:
+        """The results so far, and their total delay."""
+        rows, latency = self.rows[self._seen :], self.latency[self._seen :]
+        self._seen += len(rows)
+        self._results += sum(rows)
+        self._delay += sum(map(mul, rows, latency))
+        return self._results, self._delay

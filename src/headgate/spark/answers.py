@@ -16,6 +16,7 @@ class CombinedAnswer:
 
     - `inline`: the bytes of a query's parts in `results` or `newest`, if the answers have all of them
     - `reached`: how far a fragment has come on all replicas
+    - `answered`: queries that answer once and have: they have results, and nothing waits for them anywhere
     - `failures`: every query that has failed on some replica; `unknown`: those that some replica does not know of
     """
 
@@ -34,11 +35,14 @@ class CombinedAnswer:
     failures: tuple[Mapping[str, Any], ...]
     failed: Mapping[str, str]
     unknown: tuple[ExpressionFailure, ...]
+    taken: int
     waiting: int
     selected: Mapping[str, tuple[int, int]]
     event_times: Mapping[str, int]
+    arrived: frozenset[str]
     exchange: tuple[ExchangedRows, ...]
     reached: Mapping[str, int]
+    answered: tuple[str, ...]
     seconds: Mapping[str, float]
     metrics: Mapping[str, Any] | None
     inline: Mapping[str, tuple[bytes, ...]]
@@ -64,11 +68,14 @@ def combined(answers: Sequence[EpochAnswer]) -> CombinedAnswer:
         failures=tuple(failures.values()),
         failed={name: text for answer in reversed(answers) for name, text in answer.failed.items()},
         unknown=_unknown(answers, failures),
+        taken=sum(answer.taken for answer in answers),
         waiting=sum(answer.waiting for answer in answers),
         selected=_selected(answers),
         event_times=_newest([answer.event_times for answer in answers]),
+        arrived=frozenset(stream for answer in answers for stream in answer.arrived),
         exchange=tuple(each for answer in answers for each in answer.exchange),
         reached=_lowest([answer.reached for answer in answers]),
+        answered=_answered(answers),
         # Replicas work beside each other: the slowest part is what the epoch waited for.
         seconds={name: max(answer.seconds[name] for answer in answers) for name in first.seconds},
         metrics=combined_metrics([answer.metrics for answer in answers if answer.metrics is not None]),
@@ -144,6 +151,17 @@ def _unknown(
         ExpressionFailure(name, failure["operator"], failure["detail"], failure["error"])
         for name, failure in failures.items()
         if name not in everywhere
+    )
+
+
+def _answered(answers: Sequence[EpochAnswer]) -> tuple[str, ...]:
+    between = {sent.fragment.rpartition("/")[0] for answer in answers for sent in answer.exchange}
+    names = dict.fromkeys(name for answer in answers for name in answer.once)
+    totals = {name: [answer.once[name] for answer in answers if name in answer.once] for name in names}
+    return tuple(
+        name
+        for name, parts in totals.items()
+        if name not in between and any(rows for rows, _ in parts) and not any(waiting for _, waiting in parts)
     )
 
 

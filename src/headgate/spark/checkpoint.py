@@ -61,6 +61,7 @@ class Commit:
     - `failures`: every query that has failed so far (`Failure.state`)
     - `plan`: the name of the plan; empty in a commit that was read from format 1
     - `complete`: every stream has ended, and there is nothing to continue with
+    - `ended`: queries that answer once and have
     """
 
     epoch: int
@@ -77,6 +78,7 @@ class Commit:
     event_times: Mapping[str, int] = field(default_factory=dict)
     exchange: tuple[ExchangedRows, ...] = ()
     reached: Mapping[str, int] = field(default_factory=dict)
+    ended: tuple[str, ...] = ()
 
     def text(self) -> str:
         # `default` is called for places and files: `asdict` would copy everything, which takes longer than writing it.
@@ -100,6 +102,7 @@ class Commit:
             event_times=found.get("event_times", {}),
             exchange=exchanged(found.get("exchange", ())),
             reached=found.get("reached", {}),
+            ended=tuple(found.get("ended", ())),
         )
 
     @property

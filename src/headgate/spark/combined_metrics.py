@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 _RATES = {"cost": "rows_in", "selectivity": "rows_in"}
@@ -26,6 +27,7 @@ def combined_metrics(parts: Sequence[Figures]) -> dict[str, Any] | None:
         **parts[0],
         "waiting": sum(part["waiting"] for part in parts),
         "memory": _added([part["memory"] for part in parts]),
+        "performance": _added([part["performance"] for part in parts]),
         "scheduling": _added([part["scheduling"] for part in parts]),
         "running": [{**each, "replica": number} for number, part in enumerate(parts) for each in part["running"]],
         "watermarks": {stream: time for part in parts for stream, time in part["watermarks"].items()},
@@ -34,6 +36,10 @@ def combined_metrics(parts: Sequence[Figures]) -> dict[str, Any] | None:
         "units": _grouped([part["units"] for part in parts], lambda each: (tuple(each["operators"]), each["class"])),
         "operators": _grouped([part["operators"] for part in parts], lambda each: each["key"]),
         "replicas": [_replica(part) for part in parts],
+        "decisions": sorted(
+            ({**each, "replica": number} for number, part in enumerate(parts) for each in part["decisions"]),
+            key=itemgetter("at"),
+        ),
     }
 
 
@@ -87,7 +93,7 @@ def _added(parts: Sequence[Figures]) -> dict[str, Any]:
     for name, value in parts[0].items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
-        if name == "slowest":
+        if name in ("slowest", "oldest"):
             found[name] = max(part[name] for part in parts)
         elif name in _RATES and _RATES[name] in parts[0]:
             weights = [part[_RATES[name]] or 1e-9 for part in parts]

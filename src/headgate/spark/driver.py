@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from headgate.spark.epoch_failures import EpochFailures
@@ -16,6 +17,7 @@ from headgate.spark.lane import Lane, LaneBatch, LaneClosed
 from headgate.spark.lanes import Lanes
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
+from headgate.spark.turns import LaneTurns
 
 T = TypeVar("T")
 
@@ -60,17 +62,28 @@ Message = LaneBatch | LaneEnded | Change | Stop
 class Driver:
     """Runs the epochs of an engine on a thread of its own, from `start` until `stop`, the end of the rows or a failure.
 
-    Messages are taken in order: a lane has rows, a lane has ended, the user changed something, stop. When there is no
-    message, rows that were left waiting get epochs of their own, and so do watermarks that replicas do not know yet.
-    Lanes and epochs are used by this thread only. `over` is called at the end of the loop.
+    Messages are taken in order: a lane has rows, a lane has ended, the user changed something, stop. Of several lanes
+    that have rows, the one whose turn it is comes first (see `LaneTurns`). When there is no message, rows that were
+    left waiting get epochs of their own, and so do watermarks that replicas do not know yet.
+    Lanes and epochs are used by this thread only. `over` is called at the end of the loop. `pause` says how long (s)
+    epochs without new rows should wait.
     """
 
     def __init__(
-        self, epochs: Epochs, make_lanes: Callable[[Driver], Lanes], checkpoint: str, over: Callable[[], None]
+        self,
+        epochs: Epochs,
+        make_lanes: Callable[[Driver], Lanes],
+        checkpoint: str,
+        over: Callable[[], None],
+        pause: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._epochs = epochs
         self._report_over = over
+        self._pause = pause
         self._inbox: queue.Queue[Message] = queue.Queue()
+        # Messages taken from the inbox, in order.
+        self._received: list[Message] = []
+        self._turns = LaneTurns()
         self._lanes = make_lanes(self)
         self._failures = EpochFailures(checkpoint)
         self._stopping = False
@@ -109,22 +122,20 @@ class Driver:
                     return action()
 
     def replan(self, make: Callable[[Lanes], Plan]) -> Plan:
-        """Changes the plan; `make` plans the lanes. Lanes that must bring other columns are restarted first."""
+        """Changes the plan; `make` plans the lanes. Lanes that must bring other columns are restarted first.
+
+        If a lane cannot be opened or started, or state cannot be moved to its new replicas, everything stays as it was.
+        """
 
         def apply() -> Plan:
-            plan = make(self._lanes)
-            before = self._planned
-            self._planned = plan
+            before, lanes = self._planned, self._lanes.saved()
             try:
+                plan = self._planned = make(self._lanes)
                 self._lanes.apply(self)
-            except Exception:
-                self._planned = before
-                raise
-            try:
                 self._epochs.plan = plan
             except Exception:
-                # The state could not be moved to its new replicas: everything stays where it is.
                 self._planned = before
+                self._lanes.restore(lanes)
                 if before is not None:
                     self._lanes.apply(self)
                 raise
@@ -172,19 +183,15 @@ class Driver:
         return self._epochs.conditions(packed, packing, self._plan)
 
     def refuse(self, lane: Lane) -> None:
-        """Refuses the batches of a closed lane that wait in the inbox."""
+        """Refuses the batches of a closed lane that wait for their turn."""
+        self._empty_inbox()
         kept: list[Message] = []
-        while True:
-            try:
-                message = self._inbox.get_nowait()
-            except queue.Empty:
-                break
+        for message in self._received:
             if isinstance(message, LaneBatch) and message.lane is lane:
                 message.done.set_exception(LaneClosed(f"lane {lane.name} is being stopped"))
             else:
                 kept.append(message)
-        for message in kept:
-            self._inbox.put(message)
+        self._received = kept
 
     @property
     def _plan(self) -> Plan:
@@ -198,8 +205,11 @@ class Driver:
                 if self._once and self._lanes.all_ended:
                     self._epochs.run_backlog(finish=True)
                     break
-                if self._lanes.all_ended:
+                if self._lanes.all_ended and self._lanes.any:
                     break
+            if self._epochs.change_pending and not self._epochs.commit.complete:
+                # Nobody waits for a change that no epoch has seen, but a restart must know it.
+                self._epochs.run_backlog()
         except EpochsClosed:
             pass
         except Exception as error:
@@ -212,17 +222,41 @@ class Driver:
         self._refuse_all()
         self._report_over()
 
+    def _empty_inbox(self) -> None:
+        while True:
+            try:
+                self._received.append(self._inbox.get_nowait())
+            except queue.Empty:
+                return
+
+    def _receive(self, seconds: float | None = None) -> Message:
+        """The next message; raises `queue.Empty` after so many seconds."""
+        self._empty_inbox()
+        if not self._received:
+            self._received.append(self._inbox.get(timeout=seconds))
+        batches = takewhile(lambda message: isinstance(message, LaneBatch), self._received)
+        lanes = [batch.lane.name for batch in batches if isinstance(batch, LaneBatch)]
+        turn = lanes.index(self._turns.next(self._lanes.weights(lanes))) if lanes else 0
+        return self._received.pop(turn)
+
     def _next(self) -> Message | None:
         """The next message; None if an epoch without new rows is due."""
-        if not self._epochs.backlog_due or self._once:
-            return self._inbox.get()
-        if self._epochs.follow_up and self._inbox.empty():
-            return None
-        due = self._idle_since + (_BACKLOG_EVERY if self._epochs.waiting else _METRICS_AFTER)
+        if self._once:
+            return self._receive()
+        if not self._epochs.backlog_due:
+            try:
+                return self._receive(self._epochs.idle_wait)
+            except queue.Empty:
+                return None
+        if self._epochs.follow_up or self._epochs.change_pending:
+            self._empty_inbox()
+            if not self._received:
+                return None
+        due = self._idle_since + (max(_BACKLOG_EVERY, self._pause()) if self._epochs.waiting else _METRICS_AFTER)
         latest = due + _GIVE_WAY
         while True:
             try:
-                return self._inbox.get(timeout=max(0.0, due - time.monotonic()))
+                return self._receive(max(0.0, due - time.monotonic()))
             except queue.Empty:
                 # New rows would have to wait until an epoch without rows ends.
                 if time.monotonic() >= latest or not self._lanes.delivering:
@@ -234,8 +268,11 @@ class Driver:
             self._epochs.run_backlog()
             self._idle_since = time.monotonic()
         elif isinstance(message, LaneBatch):
+            began = time.monotonic()
             self._run(message)
             self._idle_since = time.monotonic()
+            lane = message.lane.name
+            self._turns.used(lane, self._idle_since - began, self._lanes.weights([lane]))
         elif isinstance(message, LaneEnded):
             self._lane_ended(message)
         elif isinstance(message, Change):
@@ -283,12 +320,10 @@ class Driver:
         self._lanes.restart(lane.name, self, careful=careful)
 
     def _refuse_all(self) -> None:
-        while True:
-            try:
-                message = self._inbox.get_nowait()
-            except queue.Empty:
-                return
+        self._empty_inbox()
+        for message in self._received:
             if isinstance(message, LaneBatch):
                 message.done.set_exception(LaneClosed("the engine has stopped"))
             elif isinstance(message, Change):
                 message.done.set_exception(RuntimeError("the engine has stopped"))
+        self._received.clear()

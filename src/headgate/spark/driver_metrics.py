@@ -7,9 +7,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from headgate.graph.queries import Query, QueryClass
+from headgate.graph.queries import Phase, Query, QueryClass
+from headgate.graph.specs import SPEC_WINDOW
 from headgate.operators.batch import Arrival
-from headgate.runtime.latency import Latency
+from headgate.runtime.latency import Latency, RecentLatency
 from headgate.spark.epochs import Epoch
 
 
@@ -26,9 +27,12 @@ class DriverMetrics:
         self._dead: dict[str, int] = {}
         self._network: dict[str, Any] = {}
         self._seconds: dict[str, float] = {}
+        self._reported = time.monotonic()
         self._latency: dict[str, Latency] = {}
+        self._recent: dict[str, RecentLatency] = {}
+        self._pace: dict[str, float] = {}
         # Of the epochs that are committed and not yet published.
-        self._arrivals: dict[int, dict[str, Arrival]] = {}
+        self._arrivals: dict[int, tuple[dict[str, Arrival], float]] = {}
 
     def committed(self, epoch: Epoch) -> None:
         """Counts an epoch after its commit."""
@@ -37,8 +41,9 @@ class DriverMetrics:
             self._epochs += 1
             self._failed.update(epoch.failed)
             self._seconds = epoch.seconds
-            self._arrivals[epoch.number] = epoch.arrivals
+            self._arrivals[epoch.number] = epoch.arrivals, epoch.waited
             if epoch.metrics is not None:
+                self._note_pace(epoch.metrics["performance"])
                 self._network = epoch.metrics
             for name, rows in epoch.rows.items():
                 self._rows[name] = self._rows.get(name, 0) + rows
@@ -49,20 +54,70 @@ class DriverMetrics:
         """All sinks have an epoch: its results can be read, which ends the latency of its rows."""
         now = time.time()
         with self._lock:
-            for query, arrival in self._arrivals.pop(epoch, {}).items():
-                self._latency.setdefault(query, Latency()).add(now, arrival)
+            arrivals, waited = self._arrivals.pop(epoch, ({}, 0.0))
+            for query, arrival in arrivals.items():
+                self._latency.setdefault(query, Latency()).add(now, arrival, waited)
+                self._recent.setdefault(query, RecentLatency(SPEC_WINDOW)).add(now, arrival, waited)
+
+    def _note_pace(self, now: Mapping[str, float]) -> None:
+        """The metrics of objectives between the last report of the network and this one, at `now`."""
+        before, moment = self._network.get("performance"), time.monotonic()
+        elapsed, self._reported = moment - self._reported, moment
+        # After a restore the totals may be lower than before.
+        if before is None or elapsed <= 0 or now["results"] < before["results"]:
+            return
+        change = {name: now[name] - before[name] for name in now}
+        self._pace = {
+            "output": change["results"] / elapsed,
+            "queue": change["queued_rows"] / elapsed,
+            "memory": change["queued_bytes"] / elapsed,
+            "freshness": change["staleness"] / elapsed,
+        }
+        if change["results"]:
+            self._pace["delay"] = change["delay"] / change["results"]
+
+    @property
+    def pace(self) -> dict[str, float]:
+        """The measured metrics of objectives over the last interval between two reports of the network."""
+        with self._lock:
+            return dict(self._pace)
+
+    def recent(self, query: str) -> tuple[Latency, Mapping[str, Any]]:
+        """The latencies of a query's results published in the last SPEC_WINDOW seconds, and the network's newest
+        figures of the query."""
+        with self._lock:
+            known = self._recent.get(query)
+            latency = Latency() if known is None else known.whole(time.time())
+            return latency, _whole(self._network.get("queries", {}), query)
+
+    def latencies(self) -> dict[str, Latency]:
+        """The latencies of each query since the start."""
+        with self._lock:
+            found = {name: Latency() for name in self._latency}
+            for name, latency in self._latency.items():
+                found[name].merge(latency)
+            return found
 
     def forget_failure(self, query: str) -> None:
-        """The query is dropped."""
+        """The query runs again."""
         with self._lock:
             self._failed.pop(query, None)
+
+    def forget(self, query: str) -> None:
+        """The query is dropped; another one may have its name."""
+        with self._lock:
+            for figures in (self._failed, self._rows, self._latency, self._recent):
+                figures.pop(query, None)
 
     def forget_latency(self) -> None:
         """Restarts the latency figures."""
         with self._lock:
             self._latency.clear()
+            self._recent.clear()
 
-    def report(self, queries: Mapping[str, Query], classes: Mapping[str, QueryClass], running: bool) -> dict[str, Any]:
+    def report(
+        self, queries: Mapping[str, Query], classes: Mapping[str, QueryClass], phases: Mapping[str, Phase]
+    ) -> dict[str, Any]:
         """The metrics of `Engine.metrics`, without the engine's own settings."""
         with self._lock:
             merged: dict[str, Latency] = {}
@@ -70,11 +125,11 @@ class DriverMetrics:
             for name, query in queries.items():
                 latency = self._latency.get(name, Latency())
                 merged.setdefault(query.cls.name, Latency()).merge(latency)
-                figures = _with_latency(self._network.get("queries", {}).get(name, {}), latency)
+                figures = _with_latency(_whole(self._network.get("queries", {}), name), latency)
                 figures["class"] = query.cls.name
                 figures["published"] = self._rows.get(name, 0)
                 figures["error"] = self._failed.get(name) or figures.get("error")
-                figures["state"] = "failed" if figures["error"] else "running" if running else "stopped"
+                figures["state"] = "failed" if figures["error"] else phases[name]
                 by_query[name] = figures
             by_class: dict[str, Any] = {}
             for name, latency in merged.items():
@@ -92,6 +147,17 @@ class DriverMetrics:
                 "epoch_seconds": dict(self._seconds),
                 "dead_letters": dict(self._dead),
             }
+
+
+def _whole(queries: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
+    """The network's figures of a query, with what its fragments hold (see `exchange.py`)."""
+    figures = dict(queries.get(name, {}))
+    for other, part in queries.items():
+        if figures and other.startswith(f"{name}/"):
+            for kind in ("queue_rows", "waiting_bytes", "state_bytes", "late", "dropped"):
+                figures[kind] += part[kind]
+            figures["oldest"] = max(figures["oldest"], part["oldest"])
+    return figures
 
 
 def _with_latency(network: Mapping[str, Any], latency: Latency) -> dict[str, Any]:

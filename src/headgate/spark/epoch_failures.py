@@ -16,6 +16,9 @@ _LOST = ("HostLost", "Python worker exited unexpectedly", "ExecutorLost", "Conne
 _LATE = ("java.io.EOFException", "CANNOT_OPEN_SOCKET", "Accept timed out")
 """Signs of a host, a worker or an executor that was lost, or of a worker that started too late on a busy machine."""
 
+_VANISHED = ("FAILED_READ_FILE.FILE_NOT_EXIST",)
+"""A file of a stream was removed after Spark had listed it; a repetition lists the folder again."""
+
 _UNWRITABLE = ("No space left on device", "Read-only file system", "Disk quota exceeded")
 
 
@@ -33,9 +36,9 @@ class EpochFailures:
 
     @staticmethod
     def transient(error: Exception) -> bool:
-        """Whether the same epoch may succeed when it is repeated: a host, a worker or an executor was lost."""
+        """Whether the same epoch may succeed when it is repeated: a host, a worker, an executor or a file was lost."""
         text = str(error)
-        return any(sign in text for sign in (*_LOST, *_LATE)) and "CheckpointError" not in text
+        return any(sign in text for sign in (*_LOST, *_LATE, *_VANISHED)) and "CheckpointError" not in text
 
     def succeeded(self) -> None:
         """An epoch is committed: what failed before has been overcome."""

@@ -12,13 +12,14 @@ from typing import Any
 
 from headgate.graph.queries import Query
 from headgate.operators.batch import FOREVER, Arrival
-from headgate.runtime.dataflow import key_of
+from headgate.runtime.dataflow import plan_key
 from headgate.runtime.limits import Failure
 from headgate.spark.answers import CombinedAnswer, combined
 from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
 from headgate.spark.epoch_failures import EpochFailures
 from headgate.spark.expression_failures import CatalystColumns
 from headgate.spark.host_client import close_host
+from headgate.spark.idle_streams import IdleStreams
 from headgate.spark.jobs import Answers, Jobs
 from headgate.spark.lane import LaneBatch
 from headgate.spark.messages import EpochRequest, ExpressionFailure, HostAddress, JobRequest, ReplicaPart
@@ -60,6 +61,11 @@ class Epoch:
     inline: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     """These and the commit's parts: see `headgate.spark.delivery.Delivered`."""
     restored: bool = False
+    answered: tuple[str, ...] = ()
+    """Queries that answer once and have, with this epoch."""
+    taken: int = 0
+    waited: float = 0.0
+    """New rows, and how long (s) they may have waited before Spark found them."""
 
 
 class Epochs:
@@ -69,12 +75,14 @@ class Epochs:
     - `listen` is called with every epoch after its commit, in order
     - `budget`: seconds that an epoch may wait for the network
     - `owner`: the process that hosts end with; 0: the executor that starts them
+    - `clock`: seconds, by which streams are idle
     - `hosts`: those that are being started, one for each replica; the tasks of the first epoch start the ones that are
       not there in time. `beside`: how many hosts share a node
 
     `commit` is the last commit, `waiting` the number of rows that waited in queues after it, `hosts` the addresses of
     the hosts that answered last. `preparation_changed`: the lanes should be prepared anew (see `prepare`).
-    `follow_up`: an epoch without new rows should follow at once, since watermarks rose that the hosts do not know yet.
+    `follow_up`: an epoch without new rows should follow at once, since watermarks rose that the hosts do not know yet;
+    `change_pending`: since the plan has changed and no commit names it yet.
     """
 
     def __init__(
@@ -88,6 +96,7 @@ class Epochs:
         owner: int = 0,
         hosts: Future[list[HostAddress | None]] | None = None,
         beside: int = 1,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         # First: what is the newest commit after it stays so.
         self._generation = checkpoint.next_generation()
@@ -96,6 +105,7 @@ class Epochs:
         self.hosts: list[HostAddress | None] = []
         self._starting = hosts
         self.follow_up = False
+        self.change_pending = False
         self.preparation_changed = False
         self._jobs = jobs
         self._checkpoint = checkpoint
@@ -118,6 +128,7 @@ class Epochs:
         self._failing: tuple[ExpressionFailure, ...] = ()
         # Queries that failed on some replica, until all know it.
         self._elsewhere: tuple[ExpressionFailure, ...] = ()
+        self._idle = IdleStreams(clock)
         self._left: tuple[Plan, object, tuple[Query, ...]] | None = None
 
     @property
@@ -129,12 +140,20 @@ class Epochs:
     @plan.setter
     def plan(self, plan: Plan) -> None:
         old = self._plan
+        self.change_pending = old is not None
         if old is None:
             old = self.known_plan(plan.replicas)
         if old is not None and self.commit.replicas and must_move(old, plan):
+            paused = sorted(query.name for query in old.queries if query.pause)
+            if paused:
+                raise CheckpointError(
+                    f"checkpoint {self._checkpoint.name}: query {paused[0]} is paused, and its rows cannot be moved to"
+                    " other replicas; resume or stop it before the number of replicas changes"
+                )
             self._move(old, plan)
         self._plan = plan
         self._plan_name = plan.save(self._checkpoint)
+        self._idle.plan(plan.idle, plan.queries)
 
     def known_plan(self, replicas: int) -> Plan | None:
         """The plan of the last epoch, also if that ran before a restart, unless it and a plan for so many replicas have
@@ -192,8 +211,14 @@ class Epochs:
 
     @property
     def backlog_due(self) -> bool:
-        """Whether an epoch without new rows is useful: rows are waiting, or the last epochs reported no metrics."""
-        return self.follow_up or bool(self.waiting) or self._done > self._reported
+        """Whether an epoch without new rows is useful: rows are waiting, the plan has changed, or the last epochs
+        reported no metrics."""
+        return self.follow_up or self.change_pending or bool(self.waiting) or self._done > self._reported
+
+    @property
+    def idle_wait(self) -> float | None:
+        """Seconds until an epoch without new rows should move the watermarks of idle streams; None: never."""
+        return self._idle.wait
 
     def close(self) -> None:
         """Cancels the running epoch and refuses further ones; may be called from any thread. Spark delivers their rows
@@ -216,7 +241,7 @@ class Epochs:
         known = {query.name: query for query in queries}
         for state in self.commit.failures:
             failure = Failure(**state)
-            if failure.query in known and key_of(known[failure.query].plan) == failure.plan:
+            if failure.query in known and plan_key(known[failure.query]) == failure.plan:
                 found[failure.query] = failure
         return found
 
@@ -359,6 +384,7 @@ class Epochs:
             failed_elsewhere=self._elsewhere,
             exchange=self.commit.exchange,
             reached=self.commit.reached,
+            idle=self._idle.watermarks(self.commit.event_times),
         )
         hosts = [*self.hosts, *(None for _ in range(replicas))]
         files = [place.file for place in self.commit.snapshots] or [""] * replicas
@@ -389,14 +415,27 @@ class Epochs:
             event_times=event_times,
             exchange=answer.exchange,
             reached=answer.reached,
+            ended=self._ended(answer.answered),
         )
         self._checkpoint.commit(commit)
         self.commit = commit
-        self._committed(answer, request, {"job": answered - began, "commit": time.perf_counter() - answered})
-        rose = request.event_times is not None and event_times != before
+        self.change_pending = False
+        if answer.answered:
+            self.plan = self.plan.without(answer.answered)
+        seconds = {"job": answered - began, "commit": time.perf_counter() - answered}
+        self._committed(answer, request, seconds, batch.waited if batch is not None else 0.0)
+        self._idle.arrived(answer.arrived)
+        rose = (request.event_times is not None and event_times != before) or self._idle.behind(event_times)
         self.follow_up = rose or bool(answer.exchange) or answer.reached != request.reached
 
-    def _committed(self, answer: CombinedAnswer, request: EpochRequest, seconds: Mapping[str, float]) -> None:
+    def _ended(self, answered: tuple[str, ...]) -> tuple[str, ...]:
+        """The queries that have ended with their first answer, now or before, and were not declared again since."""
+        running = {query.name for query in self.plan.queries}
+        return (*(name for name in self.commit.ended if name not in running), *answered)
+
+    def _committed(
+        self, answer: CombinedAnswer, request: EpochRequest, seconds: Mapping[str, float], waited: float
+    ) -> None:
         """After a commit: notes what the next epoch needs, and reports the epoch."""
         self._failures.succeeded()
         self._failing = self._failing[len(request.expression_failures) :]
@@ -419,6 +458,9 @@ class Epochs:
                 answer.malformed,
                 answer.inline,
                 answer.restored,
+                answer.answered,
+                answer.taken,
+                waited,
             )
         )
         self._since_clean += 1

@@ -236,14 +236,18 @@ class Host:
             resident.fail_as_elsewhere(failure)
         if request.event_times is not None:
             resident.advance(request.event_times)
+        if request.idle:
+            resident.catch_up(request.idle)
         if request.reached:
             resident.receive(request.exchange, request.reached)
+        taken = 0
         if request.packing is None:
             for _ in batches():
                 pass
         else:
             self._background.run(resident)
-            for _ in resident.feed(request.packing, batches(), request.arrived):
+            for rows in resident.feed(request.packing, batches(), request.arrived):
+                taken += rows
                 self._background.wake()
             self._background.stop()
         if request.finish:
@@ -279,12 +283,15 @@ class Host:
                 arrivals=cut.arrivals,
                 failures=tuple(cut.manifest["failures"]),
                 failed=cut.failed,
+                taken=taken,
                 waiting=report.waiting,
                 grants=grants + report.grants,
                 selected=resident.selected,
                 event_times=resident.event_times,
+                arrived=resident.arrived,
                 exchange=exchange,
                 reached=reached,
+                once=cut.once,
                 seconds={
                     "restore": ready - began,
                     "read": fed - ready,

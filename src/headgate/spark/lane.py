@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.spark.gate import Gate
+from headgate.spark.pace import Pace
+from headgate.spark.packages import see_added
 
 
 class LaneClosed(RuntimeError):
@@ -21,12 +23,14 @@ class LaneBatch:
     """A micro-batch of a lane. Spark counts it as done when `done` has a result, and stops the lane if it has an error.
 
     `frame` holds the packed rows if the lane is careful; else the answers of the hosts, which collecting it asks for.
+    `waited`: seconds that rows may have waited before the batch, since Spark last looked for new ones.
     """
 
     lane: Lane
     batch: int
     frame: Any
     arrived: float = field(default_factory=time.time)
+    waited: float = 0.0
     done: Future[None] = field(default_factory=Future)
 
 
@@ -38,6 +42,7 @@ class Lane:
     - `deliver` is called with every micro-batch on a thread of Spark's, `ended` on a thread of its own with the error
       that ended the lane, or None
     - `folders`: the local folders from which all its rows come; None if some come from elsewhere
+    - `pace` says how long Spark waits after a batch before it looks for new rows; None: not at all
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class Lane:
         deliver: Callable[[LaneBatch], None],
         ended: Callable[[Lane, Exception | None], None],
         folders: Sequence[str] | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self.name = name
         self.key = key
@@ -59,16 +65,20 @@ class Lane:
         self._deliver = deliver
         self._ended = ended
         self._folders = folders
+        self._pace = pace
         self._gate: Gate | None = None
-        self._closing = False
+        self._closing = threading.Event()
         self._lock = threading.Lock()
         self._query: Any = None
 
     def start(self, *, once: bool, every: float = 0.0) -> None:
         """Starts reading and polls every `every` seconds; with `once`, reads the rows available now and ends."""
+        see_added(self._frame.sparkSession)
         writer = self._frame.writeStream.queryName(f"headgate-{self.name}")
         writer = writer.option("checkpointLocation", self._checkpoint).foreachBatch(self._batch)
         writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")
+        if once:
+            self._pace = None
         self._query = writer.start()
         if not once:
             self._gate = Gate(self._query, self._folders)
@@ -85,7 +95,7 @@ class Lane:
     def close(self) -> None:
         """From now on batches are refused, so that `stop` need not wait for an epoch."""
         with self._lock:
-            self._closing = True
+            self._closing.set()
 
     def stop(self) -> None:
         """Waits for its end; all batches that it has delivered must be done. Called after `close`."""
@@ -95,12 +105,17 @@ class Lane:
             self._query.stop()
 
     def _batch(self, frame: Any, number: int) -> None:
-        batch = LaneBatch(self, int(number), frame)
+        pace = self._pace
+        batch = LaneBatch(self, int(number), frame, waited=pace.begin(self.name) if pace is not None else 0.0)
         with self._lock:
-            if self._closing:
+            if self._closing.is_set():
                 raise LaneClosed(f"lane {self.name} is being stopped")
             self._deliver(batch)
         batch.done.result()
+        if pace is not None:
+            # Spark looks for new rows when this returns.
+            self._closing.wait(pace.end(self.name))
+            pace.release(self.name)
 
     def _await_end(self) -> None:
         error: Exception | None = None

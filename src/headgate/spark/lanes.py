@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -15,16 +15,19 @@ from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.epoch_failures import LaneError
 from headgate.spark.lane import Lane, LaneBatch
 from headgate.spark.lane_log import LaneLog
+from headgate.spark.pace import LatencyTarget, Pace
 from headgate.spark.packing import Packing
 from headgate.spark.required_columns import RequiredColumns, required_columns
 from headgate.spark.source_rows import SourceRows, StreamOpener
+from headgate.spark.turns import groups_by_class, streams_of
 
 
 @dataclass
 class _PlannedLane:
     """A lane as planned: its streams in order, the columns that it carries of each, and the lane that runs, if any.
 
-    `ended`: it has read all that was available. `prepared` is what the running lane adds to the packed rows.
+    `ended`: it has read all that was available. `prepared` is what the running lane adds to the packed rows. `weight`:
+    the priority of the highest class that reads its streams.
     """
 
     name: str
@@ -35,10 +38,19 @@ class _PlannedLane:
     lane: Lane | None = None
     ended: bool = False
     prepared: object = None
+    weight: float = 1.0
 
     @property
     def key(self) -> str:
         return f"{self.name}@{self.version}"
+
+
+@dataclass(frozen=True)
+class SavedLanes:
+    """What is planned at a moment: for each lane the columns it carries, its version and packing; and the streams."""
+
+    lanes: Mapping[str, tuple[dict[str, RequiredColumns], int, Packing | None]]
+    streams: Mapping[str, Stream]
 
 
 class Preparation(Protocol):
@@ -54,7 +66,9 @@ class Preparation(Protocol):
 
 
 class Lanes:
-    """The lanes of an engine. The streams known at the start share one; each later one gets a lane of its own.
+    """The lanes of an engine. The streams that the first queries read share one for each class (see `groups_by_class`);
+    so do streams that later queries need. Lanes below the highest class take few rows at a time: a long epoch for them
+    would keep the highest class waiting.
 
     Used by one thread. Spark's own checkpoints of the lanes are in `log`; the checkpoint has a list of the streams that
     each lane reads: after a restart Spark needs the same sources in the same order.
@@ -62,6 +76,8 @@ class Lanes:
     - `deliver` and `ended`: see `Lane`; `refuse` is called with a closed lane before it is stopped: no batch that it
       has delivered may stay undone
     - `every`: seconds between two polls of the sources
+    - `pace`: the pauses after epochs. Lanes with a stream that limits what a trigger reads are not paused: more rows
+      may be waiting than one trigger takes
     """
 
     def __init__(
@@ -74,6 +90,7 @@ class Lanes:
         ended: Callable[[Lane, Exception | None], None],
         refuse: Callable[[Lane], None],
         every: float = 0.0,
+        pace: Pace | None = None,
     ) -> None:
         self._sources = sources
         self._checkpoint = checkpoint
@@ -83,6 +100,7 @@ class Lanes:
         self._ended = ended
         self._refuse = refuse
         self._every = every
+        self._pace = pace
         self._planned: dict[str, _PlannedLane] = {}
         self._streams: dict[str, Stream] = {}
         self._rows: dict[tuple[str, ...], SourceRows] = {}
@@ -93,15 +111,43 @@ class Lanes:
     def plan(self, streams: Mapping[str, Stream], queries: Iterable[Query]) -> dict[str, Packing]:
         """Plans the lanes for these queries; returns all packings. Running lanes change only in `apply`."""
         self._streams.update(streams)
+        queries = list(queries)
         wanted = required_columns(queries)
-        self._assign([name for name in wanted if not self._lane_of(name)])
+        self._assign([name for name in wanted if not self._lane_of(name)], queries)
+        self._weigh(queries)
         for planned in self._planned.values():
             self._plan_lane(planned, {name: wanted.get(name, RequiredColumns()) for name in planned.streams})
         return {planned.key: planned.packing for planned in self._planned.values() if planned.packing is not None}
 
+    def saved(self) -> SavedLanes:
+        """The lanes as planned now, for `restore`."""
+        lanes = {
+            name: (dict(planned.carried), planned.version, planned.packing) for name, planned in self._planned.items()
+        }
+        return SavedLanes(lanes, dict(self._streams))
+
+    def restore(self, saved: SavedLanes) -> None:
+        """Takes back what was planned since `saved`, because it failed: lanes that are new are stopped and forgotten.
+        The others go on as they were after the next `apply`."""
+        gone = [name for name in self._planned if name not in saved.lanes]
+        for name in gone:
+            lane = self._planned.pop(name).lane
+            if lane is not None:
+                self._stop(lane)
+        for name, (carried, version, packing) in saved.lanes.items():
+            planned = self._planned[name]
+            planned.carried, planned.version, planned.packing = carried, version, packing
+        self._streams = dict(saved.streams)
+        self._rows = {group: rows for group, rows in self._rows.items() if all(name in self._streams for name in group)}
+        if gone:
+            self._note()
+
     def start(self, preparation: Preparation, *, once: bool) -> None:
         """Starts all lanes; with `once`, each ends when it has read all rows that are available now."""
         self._once = once
+        if once:
+            # Opened again without limits.
+            self._rows.clear()
         self.apply(preparation)
 
     def apply(self, preparation: Preparation) -> None:
@@ -141,7 +187,13 @@ class Lanes:
 
     @property
     def all_ended(self) -> bool:
-        return all(planned.ended for planned in self._planned.values())
+        """Whether there are lanes and all have ended: an engine without streams waits for the first."""
+        return bool(self._planned) and all(planned.ended for planned in self._planned.values())
+
+    @property
+    def any(self) -> bool:
+        """Whether there are lanes: there are none before the first query begins."""
+        return bool(self._planned)
 
     @property
     def delivering(self) -> bool:
@@ -154,34 +206,66 @@ class Lanes:
         for planned in self._planned.values():
             lane, planned.lane = planned.lane, None
             if lane is not None:
-                lane.close()
-                self._refuse(lane)
-                lane.stop()
+                self._stop(lane)
+
+    def _stop(self, lane: Lane) -> None:
+        lane.close()
+        self._refuse(lane)
+        lane.stop()
 
     def _restart(self, planned: _PlannedLane, frame: Any, careful: bool) -> None:
         assert self._once is not None
         if planned.lane is not None:
-            planned.lane.close()
-            self._refuse(planned.lane)
-            planned.lane.stop()
+            self._stop(planned.lane)
         folders = self._folders(planned)
         place = self._log.place(planned.name)
-        planned.lane = Lane(planned.name, planned.key, frame, careful, place, self._deliver, self._ended, folders)
+        pace = None if self._limited(planned) else self._pace
+        if pace is not None:
+            pace.forget(planned.name)
+        known = (self._deliver, self._ended, folders, pace)
+        planned.lane = Lane(planned.name, planned.key, frame, careful, place, *known)
         planned.lane.start(once=self._once, every=self._every)
+
+    def _limited(self, planned: _PlannedLane) -> bool:
+        return any(_limits(self._streams[name]) for name in planned.streams)
 
     def _lane_of(self, stream: str) -> str | None:
         return next((planned.name for planned in self._planned.values() if stream in planned.streams), None)
 
-    def _assign(self, new: list[str]) -> None:
+    def _assign(self, new: list[str], queries: list[Query]) -> None:
         if not new:
             return
-        together = not self._planned and self._once is None
-        groups = [new] if together else [[stream] for stream in new]
-        for group in groups:
-            name = "main" if together else f"lane-{len(self._planned)}-{group[0]}"
-            self._planned[name] = _PlannedLane(name, group, {})
+        for group in groups_by_class(new, queries):
+            name = f"lane-{len(self._planned)}-{group.streams[0]}" if self._planned else "main"
+            self._planned[name] = _PlannedLane(name, [*group.streams], {})
+        self._note()
+
+    def _note(self) -> None:
         noted = {planned.name: planned.streams for planned in self._planned.values()}
         self._checkpoint.write("lanes.json", json.dumps(noted).encode())
+
+    def _weigh(self, queries: list[Query]) -> None:
+        """Sets the weights of the lanes, and their pace, by the classes and specs of the queries that read them."""
+        readers = {
+            planned.name: [query for query in queries if not set(planned.streams).isdisjoint(streams_of(query))]
+            for planned in self._planned.values()
+        }
+        for planned in self._planned.values():
+            planned.weight = max((query.cls.priority for query in readers[planned.name]), default=1)
+        highest = self._highest_weight
+        if self._pace is not None:
+            for planned in self._planned.values():
+                asked = [(q.spec.latency / 1e6, q.name) for q in readers[planned.name] if q.spec.latency is not None]
+                target = LatencyTarget(*min(asked)) if asked else None
+                self._pace.arrange(planned.name, planned.weight / highest, target)
+
+    @property
+    def _highest_weight(self) -> float:
+        return max((planned.weight for planned in self._planned.values()), default=1.0)
+
+    def weights(self, lanes: Iterable[str]) -> dict[str, float]:
+        """The weights of some lanes."""
+        return {name: self._planned[name].weight for name in lanes}
 
     def _plan_lane(self, planned: _PlannedLane, wanted: dict[str, RequiredColumns]) -> None:
         if planned.packing is not None and all(planned.carried[name].covers(wanted[name]) for name in planned.streams):
@@ -192,6 +276,9 @@ class Lanes:
             for name in group:
                 for each in (planned.carried.get(name, RequiredColumns()), wanted[name]):
                     shared = RequiredColumns(shared.columns | each.columns, shared.foreign | each.foreign)
+            if not shared.columns and self._open(group).flaw is not None:
+                # Spark reads the text of malformed rows only beside a column: `SELECT count(*)` needs one as well.
+                shared = RequiredColumns({_cheapest(self._streams[group[0]].schema)}, shared.foreign)
             planned.carried.update(dict.fromkeys(group, shared))
         planned.version += 1
         flaws = {
@@ -225,9 +312,17 @@ class Lanes:
         key = tuple(group)
         if key not in self._rows:
             frame = self._frames.get(group[0])
-            streams = [self._streams[name] for name in group]
+            streams = [self._limited_stream(name) for name in group]
             self._rows[key] = SourceRows(frame) if frame is not None else self._sources.open(streams)
         return self._rows[key]
+
+    def _limited_stream(self, name: str) -> Stream:
+        """The stream, with a limit on the rows of a trigger if its lane is below the highest class."""
+        stream, lane = self._streams[name], self._lane_of(name)
+        highest = lane is None or self._planned[lane].weight == self._highest_weight
+        if self._once or highest or _limits(stream):
+            return stream
+        return replace(stream, options={**stream.options, **self._sources.limit(stream)})
 
     def _packed(self, planned: _PlannedLane, packing: Packing) -> Any:
         """The streaming frame of all rows of a lane, packed."""
@@ -253,6 +348,11 @@ class Lanes:
         return found
 
 
+def _limits(stream: Stream) -> bool:
+    """Whether the user has limited what a trigger reads."""
+    return any(option.lower().endswith("pertrigger") for option in stream.options)
+
+
 def _columns(stream: Stream, carried: RequiredColumns) -> list[tuple[str, pa.DataType, str | None]]:
     """The declared columns of a stream; columns that no query reads are not carried."""
     schema: Schema = stream.schema
@@ -261,6 +361,11 @@ def _columns(stream: Stream, carried: RequiredColumns) -> list[tuple[str, pa.Dat
         quoted = f"`{column.name.replace('`', '``')}`"
         columns.append((column.name, column.type, quoted if place in carried.columns else None))
     return columns
+
+
+def _cheapest(schema: Schema) -> int:
+    """The column that is carried where no query reads any: the first that is not nested."""
+    return next((place for place, type_ in enumerate(schema.types) if not pa.types.is_nested(type_)), 0)
 
 
 def _computed(carried: RequiredColumns) -> list[tuple[str, pa.DataType, str]]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from headgate.graph.operators import Send
 from headgate.operators.batch import Arrival, Batch
 from headgate.operators.evaluate import evaluate
-from headgate.runtime.dataflow import key_of
+from headgate.runtime.dataflow import plan_key
 from headgate.runtime.limits import Failure
 from headgate.spark.exchange import owners
 from headgate.spark.placement import Route
@@ -121,9 +121,9 @@ class LocalPlan:
         """A failure with the key of the plan as it was declared, which all replicas know."""
         name = self.query_of(failure.query)
         query = self._declared.get(name)
-        return failure if query is None else replace(failure, query=name, plan=key_of(query.plan))
+        return failure if query is None else replace(failure, query=name, plan=plan_key(query))
 
     def failure(self, query: str, operator: str, detail: str, error: str, at: float) -> Failure:
         """The failure of a query that failed elsewhere."""
         known = self._declared.get(query)
-        return Failure(query, operator, detail, error, at, "" if known is None else key_of(known.plan))
+        return Failure(query, operator, detail, error, at, "" if known is None else plan_key(known))

@@ -101,6 +101,7 @@ class EpochRequest:
     - `failed_elsewhere`: queries that failed on another replica: they fail here, too
     - `exchange`: rows that fragments sent in the commit `after`, from all replicas; a receiver takes its own.
       `reached`: the watermark behind the rows of each fragment, the lowest of all senders
+    - `idle`: the watermarks of streams that bring nothing (`idle_streams.py`)
     """
 
     run: str
@@ -128,6 +129,7 @@ class EpochRequest:
     failed_elsewhere: tuple[ExpressionFailure, ...] = ()
     exchange: tuple[ExchangedRows, ...] = ()
     reached: Mapping[str, int] = field(default_factory=dict)
+    idle: Mapping[str, int] = field(default_factory=dict)
 
     def text(self) -> str:
         return json.dumps(vars(self), separators=(",", ":"), default=vars)
@@ -214,10 +216,13 @@ class EpochAnswer:
     - `results`, `newest`, `unwritten`, `written`, `rows`, `malformed`, `inline`: see `Delivered` in `delivery.py`
     - `arrivals`: count, total and first of the arrival times behind each query's results
     - `failures`: every query that has failed so far (`Failure.state`); `failed`: those that failed in this epoch
+    - `taken`: rows that were new in this epoch
     - `waiting`: rows that wait in queues; the host goes on with them
     - `selected`: for streams read only by selections, rows so far and rows kept
-    - `event_times`: the newest event time of each stream among the rows of this replica
+    - `event_times`: the newest event time of each stream among the rows of this replica; `arrived`: the streams of
+      which rows arrived in this epoch
     - `exchange`: rows that fragments of queries send to other replicas; `reached`: how far each fragment has come
+    - `once`: of queries that answer once, the result rows so far, and what waits for their operators
     """
 
     replica: int
@@ -236,12 +241,15 @@ class EpochAnswer:
     arrivals: Mapping[str, tuple[int, float, float]] = field(default_factory=dict)
     failures: tuple[Mapping[str, Any], ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
+    taken: int = 0
     waiting: int = 0
     grants: int = 0
     selected: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     event_times: Mapping[str, int] = field(default_factory=dict)
+    arrived: tuple[str, ...] = ()
     exchange: tuple[ExchangedRows, ...] = ()
     reached: Mapping[str, int] = field(default_factory=dict)
+    once: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     metrics: Mapping[str, Any] | None = None
     inline: Mapping[str, bytes] = field(default_factory=dict)
@@ -268,6 +276,7 @@ class EpochAnswer:
                 "host": HostAddress(**found["host"]),
                 "snapshot": Place(**found["snapshot"]),
                 "files": tuple(found["files"]),
+                "arrived": tuple(found["arrived"]),
                 **{
                     name: tuple((query, Place(**place)) for query, place in found[name])
                     for name in ("results", "newest", "unwritten")
@@ -277,6 +286,7 @@ class EpochAnswer:
                 "failures": tuple(found["failures"]),
                 "selected": {stream: tuple(each) for stream, each in found["selected"].items()},
                 "exchange": exchanged(found["exchange"]),
+                "once": {query: tuple(each) for query, each in found["once"].items()},
                 "inline": inline,
             }
         )

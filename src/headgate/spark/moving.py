@@ -46,7 +46,8 @@ def moved(
         targets.append(CheckpointStore(checkpoint))
         targets[-1].begin(commit.epoch + 1, f"{attempt}-{replica}")
         targets[-1].open_bundle()
-    queries = [query for query in new.queries if query in old.queries]
+    before = {query.name: query for query in old.queries}
+    queries = [query for query in new.queries if query.name in before and query.same_results(before[query.name])]
     try:
         found = redistributed(queries, placement_of(old), placement_of(new), manifests, sources, targets, owners)
     except ValueError as error:

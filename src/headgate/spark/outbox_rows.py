@@ -41,17 +41,21 @@ class OutboxRows:
 
     def frame(self, spark: Any) -> Any:
         """A DataFrame of the rows, one partition a place."""
+        read = partial(_read, self.checkpoint, self.places, self.columns)
+        count = len(self.places)
+        return spark.range(0, count, 1, count).mapInArrow(read, self._schema())
+
+    def empty(self, spark: Any) -> Any:
+        """A DataFrame with the columns of the rows and without rows."""
+        return spark.createDataFrame([], self._schema())
+
+    def _schema(self) -> Any:
         from pyspark.sql import types
 
         from headgate.spark.types import to_spark
 
-        fields = [
-            types.StructField(name, to_spark(field.type))
-            for name, field in zip(self.columns, self.query.plan.schema.fields, strict=False)
-        ]
-        read = partial(_read, self.checkpoint, self.places, self.columns)
-        count = len(self.places)
-        return spark.range(0, count, 1, count).mapInArrow(read, types.StructType(fields))
+        fields = zip(self.columns, self.query.plan.schema.fields, strict=False)
+        return types.StructType([types.StructField(name, to_spark(field.type)) for name, field in fields])
 
 
 def _read(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 
 import pyarrow as pa
 
 from headgate.graph.as_json import GraphFormatError, read, written
 from headgate.graph.queries import Query
+from headgate.graph.secrets import masked
+from headgate.graph.specs import Objectives
 from headgate.runtime.limits import Limits
 from headgate.spark import format_1
 from headgate.spark.checkpoint import FORMAT, Checkpoint, CheckpointError, Commit
@@ -29,7 +31,9 @@ class Plan:
     `modules` of users' functions (`shipping.py`), where hosts do not find them. A host uses the plan that its driver
     has just written and named by its content: code that was in the checkpoint before is never imported. Without a
     `placement` there is one replica, which runs all queries. `parts` are the queries as several replicas run them:
-    divided at exchanges, with their fragments.
+    divided at exchanges, with their fragments. `known` are the queries that a restart cannot learn from its script:
+    each as it was declared and as it is now (`control/lifecycle.py`); those that do not run are not among `queries`.
+    `idle` is the driver's own and not in the checkpoint: microseconds of silence until a stream is idle.
     """
 
     queries: tuple[Query, ...]
@@ -43,6 +47,9 @@ class Plan:
     placement: Placement | None = None
     parts: tuple[Query, ...] = ()
     modules: bytes = b""
+    objectives: Objectives = field(default_factory=dict)
+    known: tuple[tuple[Query, Query], ...] = ()
+    idle: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def run_queries(self) -> tuple[Query, ...]:
@@ -53,12 +60,21 @@ class Plan:
     def replicas(self) -> int:
         return 1 if self.placement is None else self.placement.replicas
 
+    def without(self, ended: Collection[str]) -> Plan:
+        """The plan without queries that have ended. Their routes stay: lanes that run number the routes of a stream."""
+        gone = {part.name for part in self.parts if part.name.rpartition("/")[0] in ended} | set(ended)
+        return replace(
+            self,
+            queries=tuple(query for query in self.queries if query.name not in gone),
+            parts=tuple(part for part in self.parts if part.name not in gone),
+        )
+
     def save(self, checkpoint: Checkpoint) -> str:
         """Writes it where every host finds it, and returns its name."""
         with checkpoint.saving:
             tables = {name: save_table(checkpoint, table) for name, table in self.tables.items()}
             values = {
-                "queries": self.queries,
+                "queries": tuple(map(_shown, self.queries)),
                 "policy": self.policy,
                 "mode": self.mode,
                 "threads": self.threads,
@@ -67,11 +83,14 @@ class Plan:
                 "limits": asdict(self.limits),
                 "delivery": None if self.delivery is None else asdict(self.delivery),
                 "placement": None if self.placement is None else self.placement.given,
-                "parts": self.parts,
+                "parts": tuple(map(_shown, self.parts)),
                 "modules": save_bytes(checkpoint, self.modules) if self.modules else "",
+                "objectives": self.objectives,
+                "known": tuple((_shown(asked), _shown(running)) for asked, running in self.known),
             }
             files = {*tables.values(), str(values["modules"])}
-            queries = {query.name: {"sql": query.sql, "class": query.cls.name} for query in self.queries}
+            all_known = (*self.queries, *(query for _, query in self.known))
+            queries = {query.name: {"sql": query.sql, "class": query.cls.name} for query in all_known}
             head = json.dumps({"format": FORMAT, "queries": queries, "tables": sorted(files - {""})})
             data = f'{head[:-1]}, "plan": {written(values)}}}'.encode()
             name = hashlib.sha256(data).hexdigest()[:16]
@@ -96,11 +115,25 @@ class Plan:
                 Placement.of(values["placement"]) if values.get("placement") else None,
                 values.get("parts", ()),
                 load_bytes(checkpoint, values["modules"]) if values.get("modules") else b"",
+                values.get("objectives", {}),
+                values.get("known", ()),
             )
         except (GraphFormatError, KeyError, TypeError) as error:
             raise CheckpointError(
                 f"checkpoint {checkpoint.name}: plan {name} was written by another version of Headgate: {error}"
             ) from error
+
+    @staticmethod
+    def known_queries(checkpoint: Checkpoint, name: str) -> tuple[tuple[Query, Query], ...]:
+        """`known` of a saved plan."""
+        try:
+            values = read(checkpoint.saved_plan(name)["plan"])
+        except (GraphFormatError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"checkpoint {checkpoint.name}: plan {name} was written by another version of Headgate: {error}"
+            ) from error
+        known: tuple[tuple[Query, Query], ...] = values.get("known", ())
+        return known
 
     @staticmethod
     def described(checkpoint: Checkpoint, commit: Commit) -> Mapping[str, Mapping[str, str]]:
@@ -109,3 +142,8 @@ class Plan:
             return format_1.described(json.loads(checkpoint.read_bytes(commit.snapshots[0])))
         queries: Mapping[str, Mapping[str, str]] = checkpoint.saved_plan(commit.plan)["queries"]
         return queries
+
+
+def _shown(query: Query) -> Query:
+    """A query without the secrets in the options of its sinks: a host opens no sink that needs them."""
+    return replace(query, sinks=tuple(replace(sink, options=masked(sink.options)) for sink in query.sinks))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -29,6 +31,17 @@ class _Committed:
     again: bool = False
 
 
+class Letters(Protocol):
+    """Where malformed rows go beside the folder of dead letters."""
+
+    @property
+    def wanted(self) -> bool: ...
+
+    def send(self, letters: Sequence[Mapping[str, str]]) -> None:
+        """Rows with `stream`, `reason` and `row`; SinkError if they cannot be sent."""
+        ...
+
+
 class Publisher:
     """Publishes epochs in order; when all sinks have an epoch, the checkpoint records it.
 
@@ -36,8 +49,9 @@ class Publisher:
     the outbox, and the driver's sinks get their rows. Only these rows are read here, and those of folders that a host
     could not write.
 
-    `open_sink` opens a sink of a query. `dead` writes malformed rows; `done` is called with every epoch that is
-    published, `failed` when a sink fails. Without `threaded`, `put` publishes before it returns.
+    `open_sink` opens a sink of a query. `dead` writes malformed rows, and `letters` sends them elsewhere too. `done`
+    is called with every epoch that is published, `failed` when a sink fails. Without `threaded`, `put` publishes before
+    it returns.
 
     A sink that fails stops the publishing, not the epochs: the results stay where the commits name them, `failure` says
     why, and a restart publishes them if the checkpoint is `kept`.
@@ -53,6 +67,7 @@ class Publisher:
         threaded: bool = True,
         kept: bool = True,
         files: WrittenFiles | None = None,
+        letters: Letters | None = None,
     ) -> None:
         self._checkpoint = checkpoint
         self._open_sink = open_sink
@@ -61,6 +76,7 @@ class Publisher:
         self._failed = failed
         self._then = "; its results are in the checkpoint and are published at the next start" if kept else ""
         self._files = files or WrittenFiles()
+        self._letters = letters
         self._writers: dict[str, tuple[Query, list[Writer]]] = {}
         self._queue: queue.SimpleQueue[_Committed | None] = queue.SimpleQueue()
         self._published = checkpoint.published()
@@ -131,8 +147,12 @@ class Publisher:
     def _all(self, item: _Committed) -> None:
         commit = item.commit
         names = dict.fromkeys((*(file.query for file in commit.written), *(name for name, _ in commit.outbox)))
+        in_spark: dict[object, list[tuple[ExecutorWriter, OutboxRows]]] = {}
         for name in names:
-            self._publish(item, name)
+            for writer, rows in self._publish(item, name):
+                in_spark.setdefault(writer if writer.together is None else writer.together, []).append((writer, rows))
+        for pairs in in_spark.values():
+            pairs[0][0].publish_together(pairs)
         self._checkpoint.publish(commit.epoch)
         self._published = commit.epoch
         self._done(commit.epoch)
@@ -141,7 +161,8 @@ class Publisher:
             self._until_clean = _CLEAN_EVERY
             self._clean()
 
-    def _publish(self, item: _Committed, name: str) -> None:
+    def _publish(self, item: _Committed, name: str) -> list[tuple[ExecutorWriter, OutboxRows]]:
+        """Publishes the results of one query; returns those that Spark writes."""
         commit = item.commit
         for file in commit.written:
             if file.query == name:
@@ -150,23 +171,31 @@ class Publisher:
         if name == DEAD:
             if unwritten:
                 self._dead.publish(Results(DEAD, commit.epoch, self._read(unwritten)))
-            return
+            self._send_letters(commit, unwritten)
+            return []
         if name not in self._writers:
-            return
+            return []
         query, writers = self._writers[name]
         results = _places(commit.results, name)
         for writer in writers:
             if isinstance(writer, HostWriter) and unwritten:
                 writer.publish(self._results(query, commit.epoch, self._read(unwritten)))
-        for writer in writers:
-            if isinstance(writer, ExecutorWriter) and results:
-                writer.publish(OutboxRows(query, commit.epoch, self._checkpoint.absolute_uri, results))
         in_driver = [writer for writer in writers if isinstance(writer, DriverWriter)]
         few = _places(commit.newest, name) or results
         if in_driver and few:
             found = self._results(query, commit.epoch, self._read(few, item.inline.get(name, ())))
             for writer in in_driver:
                 writer.publish(found)
+        rows = OutboxRows(query, commit.epoch, self._checkpoint.absolute_uri, results)
+        return [(writer, rows) for writer in writers if isinstance(writer, ExecutorWriter) and results]
+
+    def _send_letters(self, commit: Commit, unwritten: Sequence[Place]) -> None:
+        """Copies malformed rows to where their streams want them, beside the folder."""
+        if self._letters is None or not self._letters.wanted:
+            return
+        lines = [line for file in commit.written if file.query == DEAD for line in self._files.lines(file)]
+        letters = [json.loads(line) for line in lines]
+        self._letters.send([*letters, *(self._read(unwritten).to_pylist() if unwritten else ())])
 
     def _read(self, places: Sequence[Place], inline: Sequence[bytes] = ()) -> pa.Table:
         """Rows of the outbox; `inline` are those of all places, if the driver has them already."""

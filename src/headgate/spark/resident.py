@@ -18,7 +18,7 @@ from headgate.graph.operators import Operator
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.operators.settings import Settings
-from headgate.runtime.dataflow import key_of
+from headgate.runtime.dataflow import key_of, plan_key
 from headgate.runtime.flight import FlightRecord, recorded
 from headgate.runtime.limits import Failure, text_of
 from headgate.runtime.network import Network
@@ -47,6 +47,7 @@ class EpochCut:
     arrivals: dict[str, tuple[int, float, float]]
     failed: dict[str, str]
     sent: list[tuple[str, pa.Table, float]]
+    once: dict[str, tuple[int, int]]
 
 
 def error_of(verdict: Verdict, functions: Sequence[str]) -> str:
@@ -92,7 +93,7 @@ class ResidentNetwork:
         refused: list[Failure] = []
         for query in plan.queries:
             failure = known.get(query.name)
-            if failure is not None and failure.plan == key_of(query.plan):
+            if failure is not None and failure.plan == plan_key(query):
                 self._reported[query.name] = failure
                 refused.append(failure)
                 continue
@@ -115,6 +116,7 @@ class ResidentNetwork:
             record=record,
         )
         self.network.given_watermarks = self._local.shared
+        self.network.objectives = plan.objectives
         if manifest is not None:
             self._store.adopt(manifest)
             self.network.restore(manifest)
@@ -139,7 +141,7 @@ class ResidentNetwork:
             if node.time_limit is not None or self._verdicts:
                 error = self._error(node)
                 if error is not None:
-                    return Failure(query.name, node.kind, node.detail, error, time.time(), key_of(query.plan))
+                    return Failure(query.name, node.kind, node.detail, error, time.time(), plan_key(query))
         return None
 
     def _error(self, node: Operator) -> str | None:
@@ -157,6 +159,7 @@ class ResidentNetwork:
 
     def begin(self, epoch: int, attempt: str) -> None:
         """All files written from now on belong to this attempt at an epoch."""
+        self.arrived: tuple[str, ...] = ()
         self._store.begin(epoch, attempt)
 
     def follow(self, name: str) -> None:
@@ -166,13 +169,20 @@ class ResidentNetwork:
         plan = Plan.load(self._checkpoint, name)
         make_importable(plan.modules)
         local = LocalPlan(plan, self._replica)
+        if plan.tables != self._plan.tables:
+            self.network.renew_tables(Settings(tables=plan.tables))
         before, after = self._local.queries, local.queries
         running = self.network.queries
+        kept = {name for name, query in after.items() if name in running and query.same_results(before[name])}
         for old in before:
-            if old in running and after.get(old) != before[old]:
-                self.network.remove(old)
+            if old in running and old not in kept:
+                # Nobody takes the results of a query that the plan does not have.
+                self.network.remove(old, discard=True)
         for new, query in after.items():
-            if before.get(new) != query:
+            if new in kept:
+                if query != before[new]:
+                    self.network.alter(query)
+            elif before.get(new) != query:
                 failure = self._obstacle(query)
                 if failure is None:
                     self.network.add(query)
@@ -182,6 +192,8 @@ class ResidentNetwork:
             self.network.policy = plan.policy
         if plan.mode != self._plan.mode:
             self.network.mode = plan.mode
+        if plan.objectives != self._plan.objectives:
+            self.network.objectives = plan.objectives
         self._writers = HostWriters(plan.delivery, self._checkpoint, self._run, self._replica)
         self._plan, self._plan_name, self._local = plan, name, local
 
@@ -191,6 +203,13 @@ class ResidentNetwork:
             for name in self._local.local_names(stream):
                 if name in self.network.streams:
                     self.network.advance_to(name, newest)
+
+    def catch_up(self, watermarks: Mapping[str, int]) -> None:
+        """Raises the watermarks of streams that bring nothing."""
+        for stream, watermark in watermarks.items():
+            for name in self._local.local_names(stream):
+                if name in self.network.streams:
+                    self.network.catch_up(name, watermark)
 
     def fail_as_elsewhere(self, failure: ExpressionFailure) -> None:
         """A query has failed on another replica."""
@@ -236,25 +255,30 @@ class ResidentNetwork:
         """See `EpochAnswer.selected`."""
         return self._local.selected(self.network.selected, self.network.streams)
 
-    def feed(self, packing: str, batches: Iterator[pa.RecordBatch], arrived: float) -> Iterator[None]:
-        """Pushes rows into the network as they arrive, and yields after each batch.
+    def feed(self, packing: str, batches: Iterator[pa.RecordBatch], since: float) -> Iterator[int]:
+        """Pushes rows that arrived at a time (s since 1970) into the network as they come, and yields the number of
+        rows after each batch.
 
         All rows of an epoch are behind the same watermark.
         """
         layout: Packing = self._plan.packings[packing]
         seen: set[str] = set()
+        arrived: set[str] = set()
         for packed in batches:
             for stream, rows, flaws, mask in layout.unpack(packed):
                 if flaws is not None and flaws.null_count < len(flaws):
                     rows = self._without_flaws(stream, rows, flaws)
                     mask = None if mask is None else mask.filter(pc.is_null(flaws))
+                if rows.num_rows:
+                    arrived.add(stream)
                 for name, part in self._local.separated(stream, rows, mask):
                     if part.num_rows and name in self.network.streams:
-                        self.network.push(name, part, arrived, advance=False)
+                        self.network.push(name, part, since, advance=False)
                         seen.add(name)
-            yield
+            yield packed.num_rows
+        self.arrived = tuple(sorted(arrived))
         for stream in sorted(seen):
-            self.network.advance(stream, arrived)
+            self.network.advance(stream, since)
 
     def _without_flaws(self, stream: str, rows: pa.RecordBatch, flaws: pa.StringArray) -> pa.RecordBatch:
         """Moves malformed rows to the dead letters and returns the others."""
@@ -278,7 +302,9 @@ class ResidentNetwork:
         arrivals: dict[str, tuple[int, float, float]] = {}
         found: list[tuple[Query, pa.Table]] = []
         for query in self._plan.queries:
-            results = network.take(query.name) if query.name in network.outboxes else []
+            # A paused query that keeps its rows keeps its results, too.
+            takes = query.name in network.outboxes and query.pause != "keep"
+            results = network.take(query.name) if takes else []
             if results:
                 # The declared query: its sinks and its columns are the same on every replica.
                 found.append((query, pa.Table.from_batches([result.rows for result in results])))
@@ -287,7 +313,8 @@ class ResidentNetwork:
                 arrivals[query.name] = total
         sent: list[tuple[str, pa.Table, float]] = []
         for name in sorted(self._local.fragments):
-            taken = network.take(name) if name in network.outboxes else []
+            takes = name in network.outboxes and network.outboxes[name].query.pause != "keep"
+            taken = network.take(name) if takes else []
             if taken:
                 came = [result.arrival for result in taken]
                 mean = sum(each.total for each in came) / max(1, sum(each.count for each in came))
@@ -305,7 +332,18 @@ class ResidentNetwork:
         manifest["failures"] = [self._local.declared(failure).state() for failure in known.values()]
         failed = {name: str(each) for name, each in known.items() if self._reported.get(name) is not each}
         self._reported = known
-        return EpochCut(epoch, attempt, manifest, found, dead, arrivals, failed, sent)
+        return EpochCut(epoch, attempt, manifest, found, dead, arrivals, failed, sent, self._once())
+
+    def _once(self) -> dict[str, tuple[int, int]]:
+        """See `EpochAnswer.once`."""
+        found: dict[str, tuple[int, int]] = {}
+        for query in self._plan.queries:
+            parts = [name for name in self._local.parts_of(query.name) if name in self.network.queries]
+            if query.once and parts:
+                progress = {name: self.network.progress(name) for name in parts}
+                rows = progress[query.name][0] if query.name in progress else 0
+                found[query.name] = (rows, sum(waiting for _, waiting in progress.values()))
+        return found
 
     def send(self, cut: EpochCut) -> tuple[ExchangedRows, ...]:
         """Makes the rows that fragments send durable. Their file is needed by the next epoch, as the state is."""

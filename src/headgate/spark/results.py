@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -60,8 +61,16 @@ class DriverWriter(Writer):
 class ExecutorWriter(Writer):
     """A sink that Spark writes: the tasks of its job read the rows from the outbox, and the driver sees none."""
 
+    together: object = None
+    """Writers whose values are equal and not None are published by one call of `publish_together` an epoch."""
+
     @abstractmethod
     def publish(self, rows: OutboxRows) -> None: ...
+
+    def publish_together(self, rows: Sequence[tuple[ExecutorWriter, OutboxRows]]) -> None:
+        """Publishes what several writers of a kind have in one epoch; this one is among them."""
+        for writer, each in rows:
+            writer.publish(each)
 
 
 class HostWriter(Writer):

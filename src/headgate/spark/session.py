@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.spark import class_archive
+from headgate.spark.jvm_warnings import without_warnings
 from headgate.spark.shipping import package_zip, ship_package
 
 _QUIET = Path(__file__).with_name("log4j2.properties")
@@ -103,9 +104,13 @@ def session(
         here = _cluster()
     files = _LOCAL_FILES if local_files else {}
     builder = SparkSession.builder.master(master).appName(name)
-    for key, value in {**_ANYWHERE, **files, **here, **(settings or {})}.items():
+    given = dict(settings or {})
+    if "spark.jars" in given and (known := _defaults().get("spark.jars")):
+        given["spark.jars"] = f"{known},{given['spark.jars']}"
+    for key, value in {**_ANYWHERE, **files, **here, **given}.items():
         builder = builder.config(key, value)
-    made = builder.getOrCreate()
+    with without_warnings():
+        made = builder.getOrCreate()
     if not local:
         python = made.sparkContext.getConf().get("spark.pyspark.python")
         if python:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -37,6 +37,10 @@ class StreamOpener(Protocol):
         One source for many streams is one listing, one log and one scan a trigger instead of one each: with 27 streams
         that is most of a trigger's time.
         """
+        ...
+
+    def limit(self, stream: Stream) -> Mapping[str, str]:
+        """Options by which a trigger reads so few rows that its epoch is short; empty if the source has none."""
         ...
 
     def open(self, streams: Sequence[Stream]) -> SourceRows:

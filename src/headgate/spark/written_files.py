@@ -47,6 +47,15 @@ class WrittenFiles:
         except (OSError, pa.ArrowException) as error:
             raise SinkError(f"{whose}: {file.folder}/{file.final} cannot be written: {error}") from error
 
+    def lines(self, file: WrittenFile) -> list[str]:
+        """The lines of a text file that was published; none if it is gone again."""
+        files, root = self._opened[file.folder]
+        try:
+            with files.open_input_stream(f"{root}/{file.final}") as opened:
+                return list(opened.read().decode().splitlines())
+        except OSError:
+            return []
+
     def _move(self, files: fs.FileSystem, hidden: str, final: str, again: bool) -> None:
         try:
             _rename(files, hidden, final)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
 from typing import Literal as OneOf
 
 import pyarrow as pa
@@ -13,14 +16,16 @@ from headgate.graph import types as t
 from headgate.graph.expressions import Call, Column, Expr, Literal
 from headgate.graph.operators import Operator
 from headgate.graph.options import Connectors
-from headgate.graph.queries import DEFAULT_CLASS, Query, QueryClass, Sink, Spec, Stream, Table
+from headgate.graph.queries import DEFAULT_CLASS, Query, QueryClass, Sink, Stream, Table
+from headgate.graph.specs import Objectives, Spec
 from headgate.graph.types import Field, Schema
-from headgate.sql import declare
+from headgate.sql import declare, lifetimes, specs
 from headgate.sql import statements as st
 from headgate.sql.context import Context, Names, PythonFunction, SplitBranch, TypeOf
 from headgate.sql.dialect import parse, parse_select, start
 from headgate.sql.errors import Script, closest
 from headgate.sql.expressions import ExpressionBinder
+from headgate.sql.lifetimes import Known
 from headgate.sql.plan import plan, split_plan
 from headgate.sql.relation import Relation, StaticRows
 from headgate.sql.scope import Scope
@@ -36,7 +41,7 @@ _BY_POSITION = frozenset(("callback", "console", "memory", "noop"))
 class Result:
     """The effect of one statement."""
 
-    done: OneOf["created", "dropped", "set"]
+    done: OneOf["created", "dropped", "set", "altered", "paused", "resumed", "stopped"]
     kind: str
     name: str
 
@@ -46,13 +51,21 @@ class Catalog:
 
     `type_of` gives the type of a Spark SQL expression over a schema; without it, functions that only Spark knows
     are refused. `connectors` declares the known sources, tables and sinks; without it, formats and options are taken as
-    they are written.
+    they are written. `clock` gives the present time (s since 1970); `known` tells whether a query has begun in an
+    earlier run, so that its START AT may be in the past.
     """
 
     def __init__(
-        self, type_of: TypeOf | None = None, time_zone: str = "UTC", connectors: Connectors | None = None
+        self,
+        type_of: TypeOf | None = None,
+        time_zone: str = "UTC",
+        connectors: Connectors | None = None,
+        clock: Callable[[], float] = time.time,
+        known: Known = lambda name, sql: False,
     ) -> None:
         self._connectors = connectors
+        self._clock = clock
+        self._known = known
         self._context = Context(type_of=type_of)
         self._context.classes[DEFAULT_CLASS.name] = DEFAULT_CLASS
         self._context.time_zone = declare.check_zone(time_zone, Script(time_zone, "time zone"), 0)
@@ -83,6 +96,11 @@ class Catalog:
     def time_zone(self) -> str:
         return self._context.time_zone
 
+    @property
+    def objectives(self) -> Objectives:
+        """The weights of the metrics that matter to the whole system; empty if nobody has set any."""
+        return dict(self._context.objectives)
+
     # -- changes
 
     def execute(self, text: str, file: str = "<sql>") -> list[Result]:
@@ -98,10 +116,18 @@ class Catalog:
                 raise script.error("this script is nested too deeply", 0) from None
             raise
 
-    def add_stream(self, stream: Stream) -> None:
+    def mark(self) -> Context:
+        """The present declarations, for `back_to`."""
+        return self._context.copy()
+
+    def back_to(self, mark: Context) -> None:
+        """Undoes all changes since `mark`."""
+        self._context = mark
+
+    def add_stream(self, stream: Stream, idle: str | None = None) -> None:
         """Adds a stream that is not declared in SQL, for example a streaming DataFrame."""
         self._new_name(st.Name(stream.name, 0), "stream", Script(stream.name, "stream"))
-        self._context.streams[stream.name] = stream
+        self._context.streams[stream.name] = declare.idle_of(idle, stream)
 
     def add_table(self, table: Table) -> None:
         """Adds a static table that is not declared in SQL."""
@@ -109,19 +135,67 @@ class Catalog:
         self._context.tables[table.name] = table
 
     def query(
-        self, name: str, select: str, cls: str | None = None, sinks: Iterable[Sink] = (), spec: Spec | None = None
+        self,
+        name: str,
+        select: str,
+        cls: str | None = None,
+        sinks: Iterable[Sink] = (),
+        spec: Spec | Mapping[str, Any] | None = None,
+        start: datetime | str | None = None,
+        stop: datetime | str | None = None,
+        once: bool = False,
     ) -> Query:
         """Adds a query from its SELECT alone. Positions in errors are positions in the SELECT."""
         script = Script(select, name)
         self._new_name(st.Name(name, 0), "query", script)
         rank = self._class(st.Name(cls, 0), script) if cls is not None else self._default_class
         given = tuple(_clause(sink) for sink in sinks)
+        asked = specs.spec_of(spec, name)
         try:
-            made = self._query(name, parse_select(script), rank, given, spec or Spec(), select, script)
+            made = self._query(name, parse_select(script), rank, given, asked, select, script)
         except RecursionError:
             raise script.error("this query is nested too deeply", 0) from None
+        made = self._timed(replace(made, once=once), _moment(start), _moment(stop), script)
         self._context.queries[name] = made
         return made
+
+    def alter_query(self, name: str, cls: str | None = None, spec: Spec | Mapping[str, Any] | None = None) -> Query:
+        """Changes the class of a query, or its spec: a whole one, or the options to change (None takes one away)."""
+        script = Script(name, "query")
+        found = self._known_query(st.Name(name, 0), script)
+        lifetimes.check_alive(found, self._clock(), script, 0)
+        if cls is not None:
+            found = replace(found, cls=self._class(st.Name(cls, 0), script))
+        if spec is not None:
+            found = replace(found, spec=specs.spec_of(spec, name, found.spec))
+        self._context.queries[found.name] = found
+        return found
+
+    def pause_query(self, name: str, keep: bool = True) -> None:
+        """Pauses a query; rows that arrive meanwhile are kept or dropped."""
+        self._change(name, lambda query, script: lifetimes.paused(query, keep, self._clock(), script, 0))
+
+    def resume_query(self, name: str) -> None:
+        """Ends a pause."""
+        self._change(name, lambda query, script: lifetimes.resumed(query, self._clock(), script, 0))
+
+    def stop_query(self, name: str) -> None:
+        """Ends a query; it stays known, with its results."""
+        self._change(name, lambda query, script: lifetimes.stopped(query, self._clock(), script, 0))
+
+    def put_query(self, query: Query) -> None:
+        """Replaces a query by one that differs in class, spec or phase only."""
+        assert query.same_results(self._context.queries[query.name])
+        self._context.queries[query.name] = query
+
+    def _change(self, name: str, change: Callable[[Query, Script], Query]) -> None:
+        script = Script(name, "query")
+        found = self._known_query(st.Name(name, 0), script)
+        self._context.queries[found.name] = change(found, script)
+
+    def set_objectives(self, weights: Mapping[str, Any]) -> None:
+        """Sets the weights of the metrics that matter to the whole system: they add up to 1."""
+        self._context.objectives = specs.objectives_of(weights)
 
     def drop_query(self, name: str) -> None:
         """Removes a query; KeyError if no query has this name."""
@@ -155,6 +229,23 @@ class Catalog:
                 return Result("created", "query", name.text)
             case st.DropQuery(name=name):
                 return self._drop(statement, script)
+            case st.AlterQuery():
+                return self._alter(statement, script)
+            case st.PauseQuery(name=name, keep=keep):
+                query = self._known_query(name, script)
+                context.queries[query.name] = lifetimes.paused(query, keep, self._clock(), script, name.at)
+                return Result("paused", "query", query.name)
+            case st.ResumeQuery(name=name):
+                query = self._known_query(name, script)
+                context.queries[query.name] = lifetimes.resumed(query, self._clock(), script, name.at)
+                return Result("resumed", "query", query.name)
+            case st.StopQuery(name=name):
+                query = self._known_query(name, script)
+                context.queries[query.name] = lifetimes.stopped(query, self._clock(), script, name.at)
+                return Result("stopped", "query", query.name)
+            case st.SetObjectives(options=options):
+                context.objectives = specs.declare_objectives(options, script, statement.at)
+                return Result("set", "objectives", ", ".join(f"{n} {w:g}" for n, w in context.objectives.items()))
             case st.SetTimeZone():
                 context.time_zone = declare.check_zone(statement.zone, script, statement.zone_at)
                 return Result("set", "time zone", context.time_zone)
@@ -164,9 +255,13 @@ class Catalog:
         name = statement.name
         self._new_name(name, "query", script)
         cls = self._class(statement.cls, script) if statement.cls is not None else self._default_class
-        spec = declare.declare_spec(statement.spec, script)
+        spec = specs.declare_spec(statement.spec, script)
         made = self._query(name.text, statement.select, cls, statement.sinks, spec, statement.sql, script)
+        made = self._timed(replace(made, once=statement.once), statement.start, statement.stop, script)
         self._context.queries[name.text] = made
+
+    def _timed(self, query: Query, start: st.Moment | None, stop: st.Moment | None, script: Script) -> Query:
+        return lifetimes.timed(query, start, stop, self.time_zone, self._clock(), self._known, script)
 
     def _query(
         self,
@@ -245,13 +340,27 @@ class Catalog:
             context.branches[branch.name.text] = SplitBranch(branch.name.text, made, test)
         return Result("created", "split", ", ".join(b.name.text for b in statement.branches))
 
+    def _alter(self, statement: st.AlterQuery, script: Script) -> Result:
+        query = self._known_query(statement.name, script)
+        lifetimes.check_alive(query, self._clock(), script, statement.name.at)
+        if statement.cls is not None:
+            query = replace(query, cls=self._class(statement.cls, script))
+        spec = specs.without(query.spec, statement.reset, script)
+        query = replace(query, spec=specs.declare_spec(statement.spec, script, spec))
+        self._context.queries[query.name] = query
+        return Result("altered", "query", query.name)
+
     def _drop(self, statement: st.DropQuery, script: Script) -> Result:
         name = statement.name
-        if name.text in self._context.queries:
-            del self._context.queries[name.text]
-        elif not statement.if_exists:
-            raise script.error(f"unknown query {name.text}{closest(name.text, self._context.queries)}", name.at)
+        if name.text in self._context.queries or not statement.if_exists:
+            del self._context.queries[self._known_query(name, script).name]
         return Result("dropped", "query", name.text)
+
+    def _known_query(self, name: st.Name, script: Script) -> Query:
+        found = self._context.queries.get(name.text)
+        if found is None:
+            raise script.error(f"unknown query {name.text}{closest(name.text, self._context.queries)}", name.at)
+        return found
 
     # -- names
 
@@ -291,6 +400,10 @@ def _clause(sink: Sink) -> st.Into:
     """A sink that was made in Python, as the clause that declares it."""
     options = tuple(st.Option(st.Name(key, 0), value, 0) for key, value in sink.options.items())
     return st.Into(st.Name(sink.format, 0), options)
+
+
+def _moment(time: datetime | str | None) -> st.Moment | None:
+    return None if time is None else st.Moment(str(time), 0)
 
 
 def _visible(relation: Relation) -> Operator:

@@ -12,6 +12,7 @@ from headgate.expressions import functions
 from headgate.graph.expressions import Expr
 from headgate.graph.operators import Operator
 from headgate.graph.queries import Query, QueryClass, Stream, Table
+from headgate.graph.specs import Objectives
 from headgate.graph.types import Field, Schema
 
 Value = TypeVar("Value")
@@ -82,6 +83,7 @@ class Context:
     branches: Names[SplitBranch] = field(default_factory=Names)
     time_zone: str = "UTC"
     type_of: TypeOf | None = None
+    objectives: Objectives = field(default_factory=dict)
 
     def copy(self) -> Context:
         """A copy that can be changed independently."""
@@ -94,6 +96,7 @@ class Context:
             Names(self.branches),
             self.time_zone,
             self.type_of,
+            self.objectives,
         )
 
     @property

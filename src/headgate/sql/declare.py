@@ -1,21 +1,21 @@
-"""Makes what a script declares, after checking it: streams, tables, classes, functions, specs and sinks."""
+"""Makes what a script declares, after checking it: streams, tables, classes, functions and sinks."""
 
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
+from dataclasses import replace
 
 from headgate.expressions.aggregates.python import aggregate_problem, state_of
 from headgate.graph import types as t
 from headgate.graph.expressions import PYTHON_TIME_LIMIT, Column
 from headgate.graph.options import Connectors
-from headgate.graph.queries import QueryClass, Sink, Spec, Stream, Table
+from headgate.graph.queries import QueryClass, Sink, Stream, Table
 from headgate.graph.types import Field, Schema
 from headgate.sql import statements as st
 from headgate.sql.columns import arrow_type
 from headgate.sql.context import Context, PythonFunction
 from headgate.sql.dialect import start
-from headgate.sql.durations import BadDuration, duration, spoken
+from headgate.sql.durations import spoken
 from headgate.sql.errors import Script, closest
 from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.options import check_fit, checked, unique
@@ -23,9 +23,8 @@ from headgate.sql.python_functions import import_problem, imported
 from headgate.sql.relation import reading
 from headgate.sql.scope import Scope
 from headgate.sql.sources import stream_source
+from headgate.sql.specs import positive_duration
 from headgate.sql.times import linear, times
-
-_SPEC = ("latency", "tolerance")
 
 
 def declare_class(statement: st.CreateClass, script: Script) -> QueryClass:
@@ -53,10 +52,33 @@ def declare_stream(
     if source in known:
         check_fit(known[source], options, statement.options, statement.format, schema, script)
     stream = Stream(statement.name.text, schema, None, 0, source, options)
-    if statement.watermark is None:
+    if statement.watermark is not None:
+        place, delay = _watermark(statement.watermark, stream, context, script)
+        stream = replace(stream, time=place, delay=delay)
+    return replace(stream, idle=_idle(statement.settings, stream, script))
+
+
+def _idle(settings: tuple[st.Option, ...], stream: Stream, script: Script) -> int | None:
+    """The WITH clause of a stream: after how many microseconds of silence it is idle."""
+    unique(settings, script)
+    idle: int | None = None
+    for option in settings:
+        if option.key.text.lower() != "idle":
+            hint = closest(option.key.text, ["idle"])
+            raise script.error(f"a stream has no option {option.key.text}{hint}", option.key.at)
+        if stream.time is None:
+            message = "idle is about the watermark, and the stream has none; write WATERMARK FOR column AS …"
+            raise script.error(message, option.key.at)
+        idle = positive_duration(option, script)
+    return idle
+
+
+def idle_of(text: str | None, stream: Stream) -> Stream:
+    """A stream that is not declared in SQL, with the idle time that it is given in Python."""
+    if text is None:
         return stream
-    place, delay = _watermark(statement.watermark, stream, context, script)
-    return Stream(stream.name, schema, place, delay, stream.source, options)
+    option = st.Option(st.Name("idle", 0), text, 0)
+    return replace(stream, idle=_idle((option,), stream, Script("", f"stream {stream.name}")))
 
 
 def _watermark(clause: st.WatermarkClause, stream: Stream, context: Context, script: Script) -> tuple[int, int]:
@@ -88,7 +110,13 @@ def declare_table(statement: st.CreateTable, connectors: Connectors | None, scri
     source, options = checked(statement.options, statement.format, known, "table", script)
     if source in known:
         check_fit(known[source], options, statement.options, statement.format, schema, script)
-    return Table(statement.name.text, schema, source, options)
+    if statement.on_change is not None and "path" not in options:
+        raise script.error(
+            f"REFRESH ON CHANGE needs the option path, whose files are watched; write REFRESH EVERY for {source}",
+            statement.on_change,
+        )
+    every = None if statement.every is None else positive_duration(statement.every, script)
+    return Table(statement.name.text, schema, source, options, every, statement.on_change is not None)
 
 
 def declare_function(statement: st.CreateFunction, context: Context, script: Script) -> PythonFunction:
@@ -123,7 +151,7 @@ def _timeout(options: tuple[st.Option, ...], what: str, script: Script) -> float
         if option.key.text.lower() != "timeout":
             hint = closest(option.key.text, ["timeout"])
             raise script.error(f"{what} has no option {option.key.text}{hint}", option.key.at)
-        limit = _positive_duration(option, script) / 1e6
+        limit = positive_duration(option, script) / 1e6
     return limit
 
 
@@ -158,49 +186,6 @@ def _cannot_update(format_: str, connectors: Connectors) -> str:
         f"this query replaces rows that it put out before, and {format_} cannot replace rows; "
         f"group by a window, or put it out to {', '.join(able[:-1])} or {able[-1]}"
     )
-
-
-def declare_spec(options: tuple[st.Option, ...], script: Script) -> Spec:
-    """The WITH clause of a query."""
-    unique(options, script)
-    latency: int | None = None
-    tolerance: float | None = None
-    for option in options:
-        key = option.key.text.lower()
-        if key == "latency":
-            latency = _positive_duration(option, script)
-        elif key == "tolerance":
-            tolerance = _share(option, script)
-        else:
-            raise script.error(f"a query has no option {option.key.text}{closest(key, _SPEC)}", option.key.at)
-    if tolerance is not None and latency is None:
-        place = next(o for o in options if o.key.text.lower() == "tolerance")
-        raise script.error("tolerance belongs to latency; write WITH (latency = '500 ms', …)", place.key.at)
-    return Spec(latency, tolerance)
-
-
-def _positive_duration(option: st.Option, script: Script) -> int:
-    try:
-        size = duration(option.value, short=True)
-    except BadDuration as problem:
-        raise script.error(str(problem), option.value_at) from None
-    if size <= 0:
-        raise script.error(
-            f"{option.key.text.lower()} is {option.value}; it must be longer than nothing", option.value_at
-        )
-    return size
-
-
-def _share(option: st.Option, script: Script) -> float:
-    text = option.value.strip()
-    percent = text.endswith("%")
-    try:
-        value = Decimal(text.rstrip("%").strip()) / (100 if percent else 1)
-    except InvalidOperation:
-        value = Decimal(-1)
-    if not 0 <= value <= 1:
-        raise script.error(f"tolerance is {option.value}; write a share such as '10%' or 0.1", option.value_at)
-    return float(value)
 
 
 def _schema(columns: tuple[st.ColumnDeclaration, ...], what: str, script: Script) -> Schema:

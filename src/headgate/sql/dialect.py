@@ -17,6 +17,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from headgate.sql import control
 from headgate.sql import statements as st
 from headgate.sql.errors import Script, closest
 
@@ -193,9 +194,17 @@ class HeadgateParser(SparkParser):
             return self._statement_drop(first.start)
         if self._match(TokenType.SET):
             return self._statement_set(first.start)
+        if self._match(TokenType.ALTER):
+            return self._whole(control.alter(self, first.start))
+        word = first.text.upper()
+        if word in control.STATEMENTS:
+            self._advance()
+            return self._whole(control.STATEMENTS[word](self, first.start))
         if first.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.VALUES, TokenType.FROM):
             self._refuse("a SELECT needs a name here: write CREATE QUERY name AS SELECT …")
-        return self._refuse(f"unknown statement {first.text}; there are CREATE, DROP and SET")
+        return self._refuse(
+            f"unknown statement {first.text}; there are CREATE, ALTER, PAUSE, RESUME, STOP, DROP and SET"
+        )
 
     def select_statement(self) -> exp.Expr:
         """A SELECT and nothing else."""
@@ -234,15 +243,31 @@ class HeadgateParser(SparkParser):
         name = self._name("the name of the stream")
         columns, watermark = self._columns(name, "stream")
         self._need("USING", "USING and a format, for example USING kafka OPTIONS (…)")
-        return st.CreateStream(at, name, columns, watermark, self._name("a format"), self._optional_options())
+        format_, options = self._name("a format"), self._optional_options()
+        settings = self._options("WITH") if self._match_text_seq("WITH") else ()
+        return st.CreateStream(at, name, columns, watermark, format_, options, settings)
 
     def _create_table(self, at: int) -> st.CreateTable:
         name = self._name("the name of the table")
         columns, watermark = self._columns(name, "table")
         if watermark is not None:
-            self._refuse("a table has no watermark: it does not change", offset=watermark.column.at)
+            self._refuse("a table has no watermark: its rows have no order in time", offset=watermark.column.at)
         self._need("USING", "USING and a format, for example USING parquet OPTIONS (path '…')")
-        return st.CreateTable(at, name, columns, self._name("a format"), self._optional_options())
+        format_, options = self._name("a format"), self._optional_options()
+        every: st.Option | None = None
+        on_change: int | None = None
+        while self._match_text_seq("REFRESH"):
+            place = self._here()
+            if on_change is None and self._match_text_seq("ON", "CHANGE"):
+                on_change = place
+            elif every is None and self._match_text_seq("EVERY"):
+                value_at = self._here()
+                every = st.Option(
+                    st.Name("every", place), self._string("a duration, for example '10 minutes'"), value_at
+                )
+            else:
+                self._expected("EVERY 'duration' or ON CHANGE")
+        return st.CreateTable(at, name, columns, format_, options, every, on_change)
 
     def _create_function(self, at: int, make: type[st.CreateFunction], kind: str) -> st.CreateFunction:
         name = self._name(f"the name of the {kind}")
@@ -286,6 +311,9 @@ class HeadgateParser(SparkParser):
         cls: st.Name | None = None
         sinks: list[st.Into] = []
         spec: tuple[st.Option, ...] = ()
+        start_at: st.Moment | None = None
+        stop_at: st.Moment | None = None
+        once = False
         while True:
             if self._match_text_seq("CLASS"):
                 if cls is not None:
@@ -297,11 +325,17 @@ class HeadgateParser(SparkParser):
                 if spec:
                     self._refuse("a query has one WITH clause", self._prev)
                 spec = self._options("WITH")
+            elif self._match_text_seq("START"):
+                start_at = control.moment(self, start_at, "START")
+            elif self._match_text_seq("STOP"):
+                stop_at = control.moment(self, stop_at, "STOP")
+            elif self._match_text_seq("ONCE"):
+                once = True
             elif self._match(TokenType.ALIAS):
                 break
             else:
-                self._expected("CLASS, INTO, WITH or AS SELECT …")
-        return st.CreateQuery(at, name, cls, tuple(sinks), spec, *self._select_text())
+                self._expected("CLASS, START AT, STOP AT, ONCE, INTO, WITH or AS SELECT …")
+        return st.CreateQuery(at, name, cls, tuple(sinks), spec, *self._select_text(), start_at, stop_at, once)
 
     def _select_text(self) -> tuple[exp.Expr, str]:
         """A SELECT up to the end of the statement, and its text."""
@@ -331,9 +365,17 @@ class HeadgateParser(SparkParser):
         if_exists = bool(self._match_text_seq("IF", "EXISTS"))
         return st.DropQuery(at, self._name("the name of the query"), if_exists)
 
-    def _statement_set(self, at: int) -> st.SetTimeZone:
+    def _whole(self, statement: st.Statement) -> st.Statement:
+        """A statement that nothing follows."""
+        if self._curr:
+            self._expected("the end of the statement")
+        return statement
+
+    def _statement_set(self, at: int) -> st.Statement:
+        if self._match_text_seq("OBJECTIVES"):
+            return self._whole(control.objectives(self, at))
         if not self._match_text_seq("TIME", "ZONE"):
-            self._refuse("only SET TIME ZONE 'zone' is supported; other settings are options of the command")
+            self._refuse("there are SET OBJECTIVES (…) and SET TIME ZONE 'zone'; all else is an option of the command")
         zone_at = self._here()
         return st.SetTimeZone(at, self._string("a time zone such as 'Europe/Berlin'"), zone_at)
 

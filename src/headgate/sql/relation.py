@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from headgate.graph.event_times import EventTimes
-from headgate.graph.expressions import Column, Expr
+from headgate.graph.expressions import Call, Column, Expr
 from headgate.graph.operators import Binary, Operator, Order, Project, Select, Unary
 from headgate.graph.operators.operator import ALL, LEFT, RIGHT, over
 from headgate.graph.queries import Table
-from headgate.graph.types import Field, Schema
+from headgate.graph.types import BOOLEAN, Field, Schema
 from headgate.sql.times import times
 
 
@@ -39,8 +39,20 @@ class Relation:
     identity: tuple[Expr, ...] | None = None
 
     def where(self, predicates: Iterable[Expr]) -> Relation:
-        """The rows for which all predicates (over the base) are true."""
+        """The rows for which all predicates (over the base) are true.
+
+        A row that replaces an earlier one and fails a predicate deletes that one: over an aggregate the predicates
+        become its HAVING (`pushdown.py`), over another query they mark rows as deleted. Those over the identity alone
+        are the same for both rows.
+        """
         terms = tuple(predicates)
+        if self.identity is not None and any(isinstance(node, OtherQuery) for node in self.base.walk()):
+            keys = set(self.identity[:-1])
+            changing = [p for p in terms if not {e for e in p.walk() if isinstance(e, Column)} <= keys]
+            fails = tuple(Call(BOOLEAN, "is_not_true", (p,)) for p in changing)
+            deleted = Call(BOOLEAN, "or", (self.identity[-1], *fails)) if fails else self.identity[-1]
+            rest = tuple(p for p in terms if p not in changing)
+            return replace(replace(self, identity=None).where(rest), identity=(*self.identity[:-1], deleted))
         return replace(self, base=Select(self.base.schema, self.base, terms)) if terms else self
 
     def called(self, alias: str) -> Relation:

@@ -137,7 +137,7 @@ class SourceBinder:
         if name in context.branches:
             return self._branch(name)
         if name in context.queries:
-            return self._other(context.queries[name], at)
+            return self._other(context.queries[name])
         known = [*context.readable, *self._ctes]
         raise self.error(f"unknown stream {name}{closest(name, known)}", at)
 
@@ -147,16 +147,14 @@ class SourceBinder:
         relation = reading(base)
         return replace(relation, columns=relation.columns[:-1])  # the route is not the user's column
 
-    def _other(self, query: Query, at: int) -> Relation:
-        if query.mode == "update":
-            message = (
-                f"query {query.name} replaces rows that it put out before, so no query can read it; "
-                "group by a window there, or repeat its SELECT here"
-            )
-            raise self.error(message, at)
-        base = inlined(query.plan) or OtherQuery(query.schema, query.plan)
+    def _other(self, query: Query) -> Relation:
         columns = tuple(NamedColumn(f.name, Column(f.type, i)) for i, f in enumerate(query.schema.fields))
-        return Relation(base, columns)
+        if query.mode == "update":
+            # What identifies a row and whether it is deleted stand behind the visible columns.
+            hidden = list(enumerate(query.plan.schema.fields))[query.visible :]
+            identity = tuple(Column(field.type, i) for i, field in hidden)
+            return Relation(OtherQuery(query.plan.schema, query.plan), columns, identity)
+        return Relation(inlined(query.plan) or OtherQuery(query.schema, query.plan), columns)
 
     # -- joins
 
@@ -174,7 +172,10 @@ class SourceBinder:
         self._check_items(left, right, node)
         for side in (left, right):
             if side.identity is not None:
-                message = "a join cannot read rows that are replaced later; group by a window in the subquery"
+                message = (
+                    "a join cannot read rows that are replaced later; group by a window there, or put them out to a"
+                    " file or a database and join with CREATE TABLE … REFRESH EVERY"
+                )
                 raise self.error(message, node)
         if how in ("left", "full"):
             right = right.projected()

@@ -59,23 +59,30 @@ class CreateClass(Statement):
 
 @dataclass(frozen=True)
 class CreateStream(Statement):
-    """CREATE STREAM name (columns, WATERMARK …) USING format OPTIONS (…)."""
+    """CREATE STREAM name (columns, WATERMARK …) USING format OPTIONS (…) WITH (idle = '10 seconds')."""
 
     name: Name
     columns: tuple[ColumnDeclaration, ...]
     watermark: WatermarkClause | None
     format: Name
     options: tuple[Option, ...]
+    settings: tuple[Option, ...] = ()
 
 
 @dataclass(frozen=True)
 class CreateTable(Statement):
-    """CREATE TABLE name (columns) USING format OPTIONS (…)."""
+    """CREATE TABLE name (columns) USING format OPTIONS (…) REFRESH EVERY '10 minutes' REFRESH ON CHANGE.
+
+    `every` is the duration as an option of that name, so that it has its place in the text.
+    """
 
     name: Name
     columns: tuple[ColumnDeclaration, ...]
     format: Name
     options: tuple[Option, ...]
+    every: Option | None = None
+    on_change: int | None = None
+    """Where ON CHANGE stands."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +128,16 @@ class Into:
 
 
 @dataclass(frozen=True)
+class Moment:
+    """The time in START AT 'time' or STOP AT 'time', and its offset."""
+
+    text: str
+    at: int
+
+
+@dataclass(frozen=True)
 class CreateQuery(Statement):
-    """CREATE QUERY name CLASS c INTO … WITH (…) AS select."""
+    """CREATE QUERY name CLASS c START AT '…' STOP AT '…' ONCE INTO … WITH (…) AS select."""
 
     name: Name
     cls: Name | None
@@ -130,6 +145,9 @@ class CreateQuery(Statement):
     spec: tuple[Option, ...]
     select: exp.Expr
     sql: str
+    start: Moment | None = None
+    stop: Moment | None = None
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,3 +164,42 @@ class SetTimeZone(Statement):
 
     zone: str
     zone_at: int
+
+
+@dataclass(frozen=True)
+class AlterQuery(Statement):
+    """ALTER QUERY name, then SET (latency = '200 ms', …), RESET (latency, …) or SET CLASS c."""
+
+    name: Name
+    spec: tuple[Option, ...] = ()
+    reset: tuple[Name, ...] = ()
+    cls: Name | None = None
+
+
+@dataclass(frozen=True)
+class SetObjectives(Statement):
+    """SET OBJECTIVES (metric = weight, …)."""
+
+    options: tuple[Option, ...]
+
+
+@dataclass(frozen=True)
+class PauseQuery(Statement):
+    """PAUSE QUERY name [KEEP | DROP ROWS]."""
+
+    name: Name
+    keep: bool
+
+
+@dataclass(frozen=True)
+class ResumeQuery(Statement):
+    """RESUME QUERY name."""
+
+    name: Name
+
+
+@dataclass(frozen=True)
+class StopQuery(Statement):
+    """STOP QUERY name."""
+
+    name: Name

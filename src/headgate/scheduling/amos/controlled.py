@@ -12,8 +12,8 @@ quantities are square roots: counts of arrivals and results then vary alike whet
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from math import sqrt
 from random import Random
 from typing import Any
@@ -28,7 +28,8 @@ from headgate.scheduling.yields import downstream
 Floats = NDArray[np.float64]
 
 # The level that each objective minimizes: results due, waiting rows, their bytes, remaining work.
-LEVELS: Mapping[str, int] = {"delay": 0, "queue": 1, "memory": 2, "output": 3}
+LEVELS: Mapping[str, int] = {"delay": 0, "queue": 1, "memory": 2, "output": 3, "freshness": 0}
+_COUNT = 4
 CONTROLS = 5
 # The effect of a candidate: a constant, and a multiple of the root of the waiting work.
 EFFECTS = 2
@@ -50,13 +51,22 @@ class Situation:
 
     @classmethod
     def of(cls, view: View) -> Situation:
+        everything = cls.of_edges(view, range(len(view.topology.edges)), view.performance.results)
+        return replace(everything, bytes=view.queues.memory)
+
+    @classmethod
+    def of_edges(cls, view: View, edges: Iterable[int], delivered: float) -> Situation:
+        """The backlog on some edges, whose queries have delivered so many results."""
         cost, results = downstream(view)
-        waiting = view.queues.rows
-        due = work = 0.0
-        for edge in view.topology.edges:
-            due += waiting[edge.id] * results[edge.consumer]
-            work += waiting[edge.id] * cost[edge.consumer]
-        return cls(due, sum(waiting), view.queues.memory, work, view.performance.results)
+        waiting, size = view.queues.rows, view.queues.bytes
+        due = work = rows = held = 0.0
+        for e in edges:
+            consumer = view.topology.edges[e].consumer
+            due += waiting[e] * results[consumer]
+            work += waiting[e] * cost[consumer]
+            rows += waiting[e]
+            held += size[e]
+        return cls(due, rows, held, work, delivered)
 
 
 class ControlledThompson(Learner):
@@ -67,13 +77,13 @@ class ControlledThompson(Learner):
     def __init__(self, gamma: float = 0.998) -> None:
         self.gamma = gamma
         self._places: dict[str, int] = {}
-        self._weights = np.zeros(len(LEVELS))
+        self._weights = np.zeros(_COUNT)
         self._intervals = 0.0
         self._present = 0.0
         # Sums of the regression: features × features, features × levels, levels × levels.
         self._features = np.eye(CONTROLS) * RIDGE
-        self._cross = np.zeros((CONTROLS, len(LEVELS)))
-        self._levels = np.zeros((len(LEVELS), len(LEVELS)))
+        self._cross = np.zeros((CONTROLS, _COUNT))
+        self._levels = np.zeros((_COUNT, _COUNT))
 
     def compare(self, chosen: str, before: Situation, after: Situation, weights: Mapping[str, float]) -> None:
         """Learn from an interval. `weights` are the spec's; they may differ from call to call."""
@@ -92,7 +102,7 @@ class ControlledThompson(Learner):
         self._cross = self._cross * self.gamma + np.outer(features, levels)
         self._levels = self._levels * self.gamma + np.outer(levels, levels)
         self._intervals = self._intervals * self.gamma + 1
-        self._weights = np.zeros(len(LEVELS))
+        self._weights = np.zeros(_COUNT)
         for name, weight in weights.items():
             self._weights[LEVELS[name]] += weight
 
@@ -125,18 +135,28 @@ class ControlledThompson(Learner):
 
         The regression is linear in the levels, so the present weights apply to all earlier intervals.
         """
-        # Results, rows, bytes and seconds are scaled by their usual sizes before they are weighted.
-        usual = np.sqrt(np.maximum(np.diag(self._levels) / max(self._intervals, 1.0), 1e-12))
-        weights = self._weights / usual
-        cross = self._cross @ weights
-        spread = np.linalg.inv(self._features)
-        mean = spread @ cross
+        weights, cross, spread, mean = self._fit()
         unexplained = float(weights @ self._levels @ weights - mean @ cross)
         variance = max(unexplained / max(self._intervals - len(mean), 1.0), 1e-9)
         root = np.linalg.cholesky(spread[CONTROLS:, CONTROLS:] * variance)
         noise = np.array([random.gauss(0.0, 1.0) for _ in range(EFFECTS * len(self._places))])
         drawn: Floats = mean[CONTROLS:] + root @ noise
         return drawn[0::EFFECTS] + drawn[1::EFFECTS] * self._present
+
+    def _fit(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """The weights of the levels, and the regression under them: cross products, spread and means."""
+        # Results, rows, bytes and seconds are scaled by their usual sizes before they are weighted.
+        usual = np.sqrt(np.maximum(np.diag(self._levels) / max(self._intervals, 1.0), 1e-12))
+        weights = self._weights / usual
+        cross = self._cross @ weights
+        spread: Floats = np.linalg.inv(self._features).astype(np.float64)
+        return weights, cross, spread, spread @ cross
+
+    def beliefs(self) -> Mapping[str, float]:
+        """The mean effect of each candidate on the weighted backlog; less is better."""
+        mean = self._fit()[3][CONTROLS:]
+        effects = mean[0::EFFECTS] + mean[1::EFFECTS] * self._present
+        return {name: float(effects[place]) for name, place in self._places.items()}
 
     def _grow(self, name: str) -> None:
         """Adds a feature for a new candidate."""
@@ -145,4 +165,4 @@ class ControlledThompson(Learner):
         features = np.eye(size + EFFECTS) * RIDGE
         features[:size, :size] = self._features
         self._features = features
-        self._cross = np.vstack([self._cross, np.zeros((EFFECTS, len(LEVELS)))])
+        self._cross = np.vstack([self._cross, np.zeros((EFFECTS, _COUNT))])

@@ -32,6 +32,10 @@ class Learner(ABC):
     def choose(self, scores: Mapping[str, float], random: Random) -> str:
         """`scores`: each candidate's score by equation 2 of 002."""
 
+    def beliefs(self) -> Mapping[str, float]:
+        """What it expects of each candidate, in its own terms; empty if it uses the scores alone."""
+        return {}
+
     def state(self) -> dict[str, Any]:
         """What it has learned, as plain values for JSON."""
         return {}
@@ -76,6 +80,9 @@ class _Discounted(Learner):
 
     def mean(self, name: str) -> float:
         return self.total[name] / self.count[name]
+
+    def beliefs(self) -> Mapping[str, float]:
+        return {name: self.mean(name) for name, count in self.count.items() if count > 0}
 
 
 class DiscountedUcb(_Discounted):

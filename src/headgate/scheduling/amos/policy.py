@@ -10,11 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from headgate.graph.specs import Objectives
 from headgate.scheduling.amos.choice import LEARNERS, learner
 from headgate.scheduling.amos.controlled import Situation
 from headgate.scheduling.amos.learners import Learner
 from headgate.scheduling.amos.scoring import OBJECTIVES, ObjectiveWeights, Scores
 from headgate.scheduling.cut import Cut, Units
+from headgate.scheduling.decisions import DecisionLog
 from headgate.scheduling.errors import PolicyError
 from headgate.scheduling.policies.chain import Chain
 from headgate.scheduling.policies.fifo import Fifo
@@ -26,6 +28,10 @@ from headgate.scheduling.view import Performance, View
 
 # Selections in a saved state.
 _HISTORY = 100
+# Decisions in a saved state: it is written with every epoch.
+_DECISIONS = 3
+# Intervals that are longer than so many times the usual one are not scored.
+_PAUSE = 10
 # A learner that watches the backlog sees it this often (s), if a candidate runs longer.
 _SAMPLE = 1.0
 
@@ -39,8 +45,9 @@ def _candidates() -> tuple[Policy, ...]:
 class Amos(Policy):
     """Each candidate runs for at least an `interval`; first each runs once, then the learner selects.
 
-    The spec may be replaced while it runs: assign `spec`. The paper's learner is the roulette wheel (`learner=wheel`);
-    ours is the default, because it scores better on every spec of the paper (`headgate reproduce amos-learners`).
+    The objectives may change while it runs (`pursue`): measures of all are kept, so nothing is forgotten.
+    The paper's learner is the roulette wheel (`learner=wheel`); ours is the default, because it scores better on every
+    spec of the paper (`headgate reproduce amos-learners`).
     """
 
     name: ClassVar[str] = "amos"
@@ -67,6 +74,7 @@ class Amos(Policy):
         self._since = 0.0
         self._found = Situation(0.0, 0.0, 0.0, 0.0, 0.0)
         self.history.append((0.0, self.policies[0].name))
+        self._log = DecisionLog()
 
     @property
     def current(self) -> Policy:
@@ -95,20 +103,68 @@ class Amos(Policy):
         changed = self.current.refresh(view, now)
         if now <= self._since:
             return changed
+        performance = self.measure(view, now)
+        if now - self._since > _PAUSE * self.interval:
+            # The engine has just started, or was idle: the interval says nothing about the candidate.
+            self._before, self._since = performance, now
+            self._found = self.situation(view, performance)
+            return changed
         if self._learner.watches:
-            found, self._found = self._found, Situation.of(view)
+            found, self._found = self._found, self.situation(view, performance)
             self._learner.compare(self._names[self._current], found, self._found, self.spec.weights)
         if now < self._since + self.interval * (1 - 1e-9):
             return changed
-        self._score(view.performance, now - self._since)
-        self._before, self._since = view.performance.copy(), now
+        self._score(performance, now - self._since)
+        self._before, self._since = performance, now
+        untried = bool(self._untried)
         following = self._select()
         if following == self._current:
             return changed
-        self._current = following
+        before, self._current = self.current.name, following
         self._generation += 1
         self.history.append((now, self.current.name))
+        self._note(now, before, untried)
         return True
+
+    def measure(self, view: View, now: float) -> Performance:
+        """The running totals that it is judged by."""
+        return view.performance.copy()
+
+    def situation(self, view: View, performance: Performance) -> Situation:
+        """The present backlog."""
+        return Situation.of(view)
+
+    @property
+    def subject(self) -> str:
+        """The class that it decides for; empty: all."""
+        return ""
+
+    def decisions(self) -> Sequence[Mapping[str, Any]]:
+        return self._log.plain()
+
+    def _note(self, now: float, before: str, untried: bool) -> None:
+        """Records a selection with its reason."""
+        scores = {n: s for n in self._names if (s := self._scores.score(n, self.spec)) is not None}
+        means = self._learner.beliefs()
+        chosen = self._names[self._current]
+        weights = ", ".join(f"{name} {weight:.0%}" for name, weight in self.spec.weights.items())
+        if untried:
+            reason = f"{self.current.name} has not run yet"
+        elif chosen == max(scores, key=lambda name: scores[name]):
+            reason = f"the best score for {weights}"
+        else:
+            reason = f"{self.learner}: drawn among scores that are close, for {weights}"
+        if means:
+            reason += f"; {self.learner} compares the backlogs that candidates leave"
+        expected = {"score": scores[chosen]} if chosen in scores else {}
+        if chosen in means:
+            expected["effect"] = means[chosen]
+        self._log.add(now, "policy", self.subject, self.current.name, before, reason, scores=scores, expected=expected)
+
+    def pursue(self, objectives: Objectives) -> None:
+        self.spec = ObjectiveWeights.of(objectives or self.weights)
+        for policy in self.policies:
+            policy.pursue(objectives)
 
     def state(self) -> dict[str, Any]:
         """Everything but the older history: it grows with every selection, and only people read it."""
@@ -125,6 +181,7 @@ class Amos(Policy):
             "since": self._since,
             "found": asdict(self._found),
             "history": [list(each) for each in self.history[-_HISTORY:]],
+            "decisions": self._log.plain()[-_DECISIONS:],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -140,6 +197,7 @@ class Amos(Policy):
         self._before, self._since = Performance(**state["before"]), state["since"]
         self._found = Situation(**state["found"])
         self.history[:] = [(moment, name) for moment, name in state["history"]]
+        self._log.restore(state.get("decisions", ()))
         self._generation += 1
 
     def _score(self, after: Performance, seconds: float) -> None:
@@ -150,7 +208,10 @@ class Amos(Policy):
         }
         name = self._names[self._current]
         self._scores.update(name, values)
-        self._learner.learn(name, self._scores.reward(values, self.spec))
+        reward = self._scores.reward(values, self.spec)
+        self._learner.learn(name, reward)
+        if self._log.last is not None:
+            self._log.last.measured({"reward": reward, **values})
 
     def _select(self) -> int:
         if self._untried:

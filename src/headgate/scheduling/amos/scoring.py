@@ -25,6 +25,8 @@ class Objective:
             return (after.queued_rows - before.queued_rows) / seconds
         if self.name == "memory":
             return (after.queued_bytes - before.queued_bytes) / seconds
+        if self.name == "freshness":
+            return (after.staleness - before.staleness) / seconds
         made = after.results - before.results
         return (after.delay - before.delay) / made if made > 0 else None
 
@@ -34,6 +36,7 @@ OBJECTIVES: Mapping[str, Objective] = {
     "queue": Objective("queue", -1),
     "memory": Objective("memory", -1),
     "delay": Objective("delay", -1),
+    "freshness": Objective("freshness", -1),
 }
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, ClassVar
 
+from headgate.graph.specs import Objectives
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.hmts.placement import Load, capacities, loads, place_queues
-from headgate.scheduling.hmts.threads import ThreadSelector
+from headgate.scheduling.hmts.threads import ThreadSelector, latencies
 from headgate.scheduling.policies.fifo import Fifo
 from headgate.scheduling.policy import Policy, Selector
 from headgate.scheduling.ranked import RankSelector
@@ -44,8 +45,8 @@ def balance(view: View, units: Units, threads: int) -> list[list[int]]:
 @dataclass
 class Hmts(Policy):
     """First level: units by `placement`; second: `threads` partitions (by default one a unit), each under its
-    own copy of an `inner` policy; third: threads by the priority of their highest class, with aging, for a `slice`
-    of time each.
+    own copy of an `inner` policy; third: threads by the priority of their highest class and the specs of their
+    queries, with aging, for a `slice` of time each.
 
     `placement=stall` is Algorithm 1 from the measured c(v) and d(v), repeated every `interval`, but changed
     only if a unit's capacity has fallen below −`hysteresis`·d, or if queues can be saved with that margin.
@@ -93,6 +94,7 @@ class Hmts(Policy):
             ],
             self.aging,
             self.slice,
+            latencies(view.topology, units),
         )
 
     def policy_of(self, thread: int) -> Policy:
@@ -112,6 +114,13 @@ class Hmts(Policy):
             return False
         self._cut = place_queues(view.topology, given)
         return True
+
+    def pursue(self, objectives: Objectives) -> None:
+        for policy in self.inner:
+            policy.pursue(objectives)
+
+    def decisions(self) -> Sequence[Mapping[str, Any]]:
+        return [each for policy in self.inner for each in policy.decisions()]
 
     def state(self) -> dict[str, Any]:
         """That of the inner policies; queues are placed again from the measurements."""

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 
 from headgate.scheduling.cut import Units
 from headgate.scheduling.policy import Grant, Policy, Selector
+from headgate.scheduling.topology import Topology
 from headgate.scheduling.view import View
+
+URGENT = 0.999
+"""The most that a spec adds to a priority: the priorities of classes are whole numbers, so a class stays ahead."""
+
+LOOK = 0.05
+"""Seconds between two looks at the rows that wait for queries with a spec."""
+
+
+def latencies(topology: Topology, units: Units) -> dict[int, float]:
+    """The shortest latency (s) that the queries served by a unit ask for, by unit."""
+    found: dict[int, float] = {}
+    for unit in units.units:
+        served = {q for o in unit.operators for q in topology.serves[o]}
+        asked = [latency for q in served if (latency := topology.queries[q].latency) is not None]
+        if asked:
+            found[unit.id] = min(asked)
+    return found
 
 
 class ThreadSelector(Selector):
     """A partition is a thread: it runs one unit at a time, chosen by its own policy.
+
+    Its priority is that of its highest class. Rows that wait for a query with a latency spec raise it, by the part of
+    that latency which they have waited, up to URGENT (`prioritize`, 000 §4.2.2: "priorities that can be adapted during
+    runtime").
 
     A waiting thread's priority rises by `aging` a second, so it is p + a·(now − since): the order of two
     waiting threads never changes, and a heap by p − a·since suffices. After a `slice` of time a thread yields to
@@ -26,8 +48,10 @@ class ThreadSelector(Selector):
         partitions: Sequence[tuple[Sequence[int], Policy, float]],
         aging: float,
         slice: float = inf,
+        latencies: Mapping[int, float] | None = None,
     ) -> None:
         self._rows = view.queues.rows
+        self._oldest = view.queues.oldest
         self._entries = [unit.entries for unit in units.units]
         self._thread_of: dict[int, int] = {}
         self._inner: list[Selector] = []
@@ -37,6 +61,12 @@ class ThreadSelector(Selector):
             self.priorities.append(priority)
             for unit in members:
                 self._thread_of[unit] = number
+        self._given = list(self.priorities)
+        self._specs: dict[int, list[tuple[tuple[int, ...], float]]] = {}
+        for unit, latency in (latencies or {}).items():
+            if unit in self._thread_of:
+                self._specs.setdefault(self._thread_of[unit], []).append((units[unit].entries, latency))
+        self._look_at = -inf
         self.watches_growth = any(inner.watches_growth for inner in self._inner)
         self._aging = aging
         self._slice = slice
@@ -49,11 +79,28 @@ class ThreadSelector(Selector):
             self._check_ready(unit)
 
     def prioritize(self, thread: int, priority: float) -> None:
-        """Change a thread's priority while it runs."""
-        change = priority - self.priorities[thread]
-        self.priorities[thread] = priority
-        self._heap = [(key - change if t == thread else key, t) for key, t in self._heap]
+        """Change a thread's priority while it runs; the specs of its queries add to it."""
+        self._given[thread] = priority
+        self._prioritize({thread: priority})
+
+    def _prioritize(self, changed: Mapping[int, float]) -> None:
+        change = {thread: priority - self.priorities[thread] for thread, priority in changed.items()}
+        for thread, priority in changed.items():
+            self.priorities[thread] = priority
+        self._heap = [(key - change.get(thread, 0.0), thread) for key, thread in self._heap]
         heapify(self._heap)
+
+    def _heed_specs(self, now: float) -> None:
+        """Sets the priorities of threads by how long rows have waited for queries with a latency spec."""
+        self._look_at = now + LOOK
+        changed: dict[int, float] = {}
+        for thread, specs in self._specs.items():
+            waited = max((now - self._oldest[e]) / latency for entries, latency in specs for e in entries)
+            priority = self._given[thread] + min(max(waited, 0.0), URGENT)
+            if priority != self.priorities[thread]:
+                changed[thread] = priority
+        if changed:
+            self._prioritize(changed)
 
     def arrived(self, unit: int) -> None:
         self._check_ready(unit)
@@ -64,6 +111,8 @@ class ThreadSelector(Selector):
 
     def next(self, now: float) -> Grant | None:
         self._now = now
+        if self._specs and now >= self._look_at:
+            self._heed_specs(now)
         while self._heap:
             thread = heappop(self._heap)[1]
             self._waiting[thread] = False

@@ -6,17 +6,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headgate.cli.wording import detail, expression
+from headgate.explanation.wording import detail, expression
 from headgate.graph.durations import short_duration
 from headgate.graph.operators import Operator, Source
 from headgate.graph.queries import Query, Stream
 from headgate.graph.shared import SharedGraph
 from headgate.graph.types import Schema, sql_name
+from headgate.runtime.dataflow import key_of
 from headgate.scheduling import Edge, Statistics, Topology, Unit, Units, View, policy
 from headgate.scheduling.graphs import topology_of
 
 if TYPE_CHECKING:
     from headgate.sql import Catalog
+    from headgate.sql.context import Context
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class ExplainedOperator:
     units: tuple[int, ...]
     seconds: float | None
     selectivity: float | None
+    key: str
+    """Its name in the metrics of a network (`runtime.dataflow.key_of`)."""
 
     @property
     def shared(self) -> bool:
@@ -147,7 +151,7 @@ class Explanation:
         }
 
 
-def explain(catalog: Catalog, policy_text: str, replicas: int = 1) -> Explanation:
+def explain(catalog: Catalog | Context, policy_text: str, replicas: int = 1) -> Explanation:
     """Explains all queries of a catalog under a policy, and their placement if there are several replicas. PolicyError
     if there is no such policy."""
     graph = SharedGraph()
@@ -263,6 +267,7 @@ def _explained(
         tuple(units_of.get(number, ())),
         seconds,
         selectivity,
+        key_of(node),
     )
 
 

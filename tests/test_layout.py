@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.cli.layout import layout
+from headgate.explanation.layout import layout
 
 
 @st.composite

@@ -1,0 +1,46 @@
+"""Turns Ctrl-C into a request for an orderly stop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import typer
+
+
+class StopSignals:
+    """The first Ctrl-C (or TERM) requests an orderly stop and says what is done first; a second ends the process."""
+
+    def __init__(self) -> None:
+        self.requested = threading.Event()
+        self._doing = ""
+
+    def install(self, doing: str) -> None:
+        """Handles the signals from now on. Again after Spark has started: it installs a handler of its own."""
+        self._doing = doing
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._request)
+
+    def _request(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        if self.requested.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        self.requested.set()
+        typer.echo(f"headgate: {self._doing}; once more ends at once", err=True)
+
+
+@contextmanager
+def interrupts(doing: str) -> Iterator[StopSignals]:
+    """Handles the signals inside the block; the handlers before it are back after it."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    stop = StopSignals()
+    stop.install(doing)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

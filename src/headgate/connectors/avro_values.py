@@ -1,0 +1,79 @@
+"""Avro values of messages: Spark SQL that decodes and encodes them, plain or behind the header of a schema registry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from headgate.connectors.contract import quoted
+from headgate.graph.options import OptionDeclaration, OptionProblem
+from headgate.graph.types import Schema
+
+AVRO_SCHEMA = OptionDeclaration("avro_schema", "with value_format avro: the schema of the values, as JSON")
+AVRO_FRAMING = OptionDeclaration(
+    "avro_framing",
+    "with value_format avro: what is before a value: nothing, or a zero and the schema's number in 4 bytes (registry)",
+    choices=("none", "registry"),
+    default="none",
+)
+AVRO_SCHEMA_ID = OptionDeclaration(
+    "avro_schema_id", "with avro_framing registry: the schema's number, which is written before each value", "integer"
+)
+AVRO_OPTIONS = (AVRO_SCHEMA, AVRO_FRAMING)
+
+_DECODED = "_headgate_decoded"
+"""A field that is added to the schema with a default: true in every record that could be decoded."""
+
+
+def avro_problem(options: Mapping[str, str], schema: Schema, reading: bool) -> OptionProblem | None:
+    """What is wrong with the options of Avro, for a source (`reading`) or a sink."""
+    avro = options.get("value_format") == "avro"
+    for option in (*AVRO_OPTIONS, AVRO_SCHEMA_ID):
+        if option.name in options and not avro:
+            return OptionProblem(option.name, f"{option.name} needs value_format 'avro'")
+    if not avro:
+        return None
+    framed = options.get(AVRO_FRAMING.name) == "registry"
+    if not reading and framed != (AVRO_SCHEMA_ID.name in options):
+        return OptionProblem(AVRO_FRAMING.name, "avro_framing registry and avro_schema_id belong together")
+    if AVRO_SCHEMA.name not in options:
+        return OptionProblem(None, "value_format avro needs the option avro_schema") if reading else None
+    try:
+        fields = [field["name"] for field in _record(options[AVRO_SCHEMA.name])["fields"]]
+    except (ValueError, KeyError, TypeError):
+        return OptionProblem(AVRO_SCHEMA.name, "avro_schema is no Avro record as JSON")
+    if not reading:
+        return None
+    missing = [name for name in schema.names if name.lower() not in [field.lower() for field in fields]]
+    if missing:
+        has = ", ".join(fields)
+        return OptionProblem(AVRO_SCHEMA.name, f"avro_schema has no field {missing[0]}; it has {has}")
+    return None
+
+
+def decoded(value: str, options: Mapping[str, str]) -> tuple[str, str]:
+    """Spark SQL for the struct of a value, and for whether the value could be decoded (over a column `row` of it)."""
+    schema = _record(options[AVRO_SCHEMA.name])
+    asked = {**schema, "fields": [*schema["fields"], {"name": _DECODED, "type": "boolean", "default": True}]}
+    settings = f"map('mode', 'PERMISSIVE', 'avroSchema', '{quoted(json.dumps(asked))}')"
+    payload = value
+    if options.get(AVRO_FRAMING.name) == "registry":
+        payload = f"IF(substring({value}, 1, 1) = X'00' AND length({value}) > 4, substring({value}, 6), X'')"
+    return f"from_avro({payload}, '{quoted(json.dumps(schema))}', {settings})", f"row.{_DECODED}"
+
+
+def encoded(row: str, options: Mapping[str, str]) -> str:
+    """Spark SQL for the value of a struct."""
+    schema = options.get(AVRO_SCHEMA.name)
+    value = f"to_avro({row})" if schema is None else f"to_avro({row}, '{quoted(schema)}')"
+    if options.get(AVRO_FRAMING.name) != "registry":
+        return value
+    return f"concat(X'00', X'{int(options[AVRO_SCHEMA_ID.name]):08X}', {value})"
+
+
+def _record(text: str) -> dict[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict) or found.get("type") != "record":
+        raise ValueError("no record")
+    return found

@@ -1,0 +1,215 @@
+"""Kafka topics as sinks, written through Spark's Kafka connector: one job for all queries that write to a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from headgate.connectors.avro_values import AVRO_OPTIONS, AVRO_SCHEMA_ID, avro_problem, encoded
+from headgate.connectors.contract import Guarantee, ResultSink, quoted
+from headgate.connectors.kafka import SERVERS
+from headgate.connectors.spark_format import provided, reason
+from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
+from headgate.graph.queries import Query
+from headgate.graph.types import BINARY, STRING, Schema, sql_name
+from headgate.spark.outbox_rows import DELETED, OutboxRows
+from headgate.spark.packages import AVRO, KAFKA, PackageError, see_added
+from headgate.spark.results import ExecutorWriter, SinkError, Writer
+
+_RAW = ("key", "value", "headers", "partition")
+"""The columns of a query that value_format raw writes."""
+VALUE_FORMAT = OptionDeclaration(
+    "value_format",
+    "message of a row: a JSON object, a CSV line, an Avro record, its only column (text), or the query's own columns"
+    " `value`, `key`, `headers`, `partition` (raw)",
+    choices=("json", "csv", "avro", "text", "raw"),
+    default="json",
+)
+_OURS = (
+    OptionDeclaration("topic", "topic that is written to"),
+    OptionDeclaration("topic_column", "STRING column of the query that names the topic of each row"),
+    OptionDeclaration(
+        "key",
+        "the message's key: a column or Spark SQL over the columns; default: none, or the keys of an update query",
+    ),
+    OptionDeclaration("headers", "columns, divided by commas, that become headers of the message, as text", "columns"),
+    OptionDeclaration(
+        "epoch_header",
+        "adds the header `headgate`: query, epoch and number of the row, the same when it is sent again",
+        "boolean",
+        default="false",
+    ),
+    VALUE_FORMAT,
+    *AVRO_OPTIONS,
+    AVRO_SCHEMA_ID,
+)
+
+
+class KafkaSink(ResultSink):
+    """Topics of a Kafka cluster."""
+
+    name = "kafka"
+    about = "a topic of a Kafka cluster, a message a row; a deleted row of a query that updates is a null value"
+    options = OptionSet(
+        _OURS,
+        one_of=(SERVERS, ("topic", "topic_column")),
+        prefixes=("kafka.",),
+        refused={"includeHeaders": "give the option headers; with value_format raw, a column headers is written"},
+    )
+    replaces_rows = True
+    written_by = "executors"
+    guarantee = Guarantee(
+        False,
+        "the messages of the last epochs are sent again after a crash; with `epoch_header` a consumer can tell them",
+    )
+    example = "'kafka.bootstrap.servers' 'localhost:9092', topic 'alerts', key 'k', value_format 'json'"
+
+    def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
+        types = {field.name.lower(): field.type for field in schema.fields}
+        has = f"it has {', '.join(schema.names)}"
+        if "topic" in options and "topic_column" in options:
+            return OptionProblem("topic_column", "give either topic or topic_column")
+        for option in ("topic_column", "headers"):
+            for name in _listed(options.get(option, "")):
+                if name.lower() not in types:
+                    return OptionProblem(option, f"{option} names {name}, which is no column of the query; {has}")
+        column = options.get("topic_column")
+        if column is not None and types[column.lower()] != STRING:
+            found = sql_name(types[column.lower()])
+            return OptionProblem("topic_column", f"topic_column names {column}, which is {found}; a topic is a STRING")
+        key = options.get("key")
+        if key is not None and key.isidentifier() and key.lower() not in types:
+            return OptionProblem("key", f"key is {key}, which is no column of the query; {has}")
+        return _form_problem(options, schema) or avro_problem(options, schema, False)
+
+    def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> Writer:
+        del run
+        avro = VALUE_FORMAT.chosen(options) == "avro"
+        try:
+            provided(spark, *([KAFKA, AVRO] if avro else [KAFKA]))
+        except PackageError as error:
+            raise SinkError(f"query {query.name}: Spark has no sink kafka: {error}") from error
+        writer = KafkaWriter(spark, query.name, options)
+        writer.check(query)
+        return writer
+
+
+class KafkaWriter(ExecutorWriter):
+    """Sends the results of each epoch with Spark's batch writer, whose tasks read them from the outbox."""
+
+    def __init__(self, spark: Any, query: str, options: Mapping[str, str]) -> None:
+        self._spark = spark
+        self._query = query
+        self._options = options
+        ours = {option.name for option in _OURS}
+        self._passed = {name: value for name, value in options.items() if name not in ours}
+        self.together = ("kafka", tuple(sorted(self._passed.items())))
+
+    def check(self, query: Query) -> None:
+        """SinkError if Spark refuses the expressions of the options."""
+        rows = OutboxRows(query, 0, "", ())
+        try:
+            rows.empty(self._spark).selectExpr(*messages(rows, self._options))
+        except Exception as error:
+            raise SinkError(f"query {self._query}: sink kafka: {reason(error)}") from error
+
+    def publish(self, rows: OutboxRows) -> None:
+        self.publish_together([(self, rows)])
+
+    def publish_together(self, rows: Sequence[tuple[ExecutorWriter, OutboxRows]]) -> None:
+        see_added(self._spark)
+        try:
+            frames = [
+                each.frame(self._spark).selectExpr(*messages(each, writer._options))
+                for writer, each in rows
+                if isinstance(writer, KafkaWriter)
+            ]
+            whole = reduce(lambda one, two: one.unionByName(two, allowMissingColumns=True), frames)
+            whole.write.format("kafka").options(**self._passed).mode("append").save()
+        except Exception as error:
+            names = ", ".join(sorted({each.query.name for _, each in rows}))
+            whose = "query" if len(rows) == 1 else "queries"
+            raise SinkError(f"{whose} {names}: sink kafka: {reason(error)}") from error
+
+
+def messages(rows: OutboxRows, options: Mapping[str, str]) -> list[str]:
+    """Spark SQL over the columns of `rows`: a message's `topic`, `value`, `key` and `headers`."""
+    query = rows.query
+    names = [_named(name) for name in query.schema.names]
+    form = VALUE_FORMAT.chosen(options)
+    row = f"struct({', '.join(names)})"
+    match form:
+        case "raw":
+            chosen = {name.lower(): _named(name) for name in query.schema.names}
+        case "text":
+            chosen = {"value": names[0]}
+        case "avro":
+            chosen = {"value": encoded(row, options)}
+        case _:
+            chosen = {"value": f"to_{form}({row})"}
+    chosen["value"] = f"CAST({chosen['value']} AS BINARY)"
+    if query.mode == "update":
+        chosen["value"] = f"IF({DELETED}, NULL, {chosen['value']})"
+    key = _key(rows, options) if form != "raw" else chosen.get("key")
+    if key is not None:
+        chosen["key"] = f"CAST({key} AS BINARY)"
+    headers = _headers(rows, options)
+    if headers:
+        chosen["headers"] = f"array({', '.join(headers)})"
+    topic = options.get("topic_column")
+    chosen["topic"] = _named(topic) if topic is not None else _text(options["topic"])
+    return [f"{sql} AS {name}" for name, sql in chosen.items()]
+
+
+def _key(rows: OutboxRows, options: Mapping[str, str]) -> str | None:
+    given = options.get("key")
+    if given is not None:
+        column = next((f for f in rows.query.schema.fields if f.name.lower() == given.lower()), None)
+        sql = given if column is None else _named(column.name)
+        return sql if column is not None and column.type == BINARY else f"CAST({sql} AS STRING)"
+    if not rows.identity:
+        return None
+    # A JSON array of the values that identify the row.
+    return f"to_json(array({', '.join(f'CAST({name} AS STRING)' for name in rows.identity)}))"
+
+
+def _headers(rows: OutboxRows, options: Mapping[str, str]) -> list[str]:
+    found = [(_text(name), f"CAST({_named(name)} AS STRING)") for name in _listed(options.get("headers", ""))]
+    if options.get("epoch_header") == "true":
+        # One partition a place, read in order: the same numbers whenever the epoch is sent.
+        number = f"concat({_text(f'{rows.query.name}/{rows.epoch}/')}, monotonically_increasing_id())"
+        found.append(("'headgate'", number))
+    return [f"struct({name} AS key, CAST({value} AS BINARY) AS value)" for name, value in found]
+
+
+def _form_problem(options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
+    """Why a value cannot be made of these columns."""
+    form = VALUE_FORMAT.chosen(options)
+    if form == "text" and (len(schema) != 1 or schema[0].type not in (STRING, BINARY)):
+        return OptionProblem("value_format", "value_format text takes a query with one column, STRING or BINARY")
+    if form != "raw":
+        return None
+    for option in ("key", "headers", "epoch_header", "topic_column"):
+        if option in options:
+            what = "name it with AS key" if option == "key" else "leave the option out"
+            return OptionProblem(option, f"with value_format raw, the query's own columns are written; {what}")
+    if not any(f.name.lower() == "value" and f.type in (STRING, BINARY) for f in schema.fields):
+        return OptionProblem("value_format", "value_format raw takes a query with a column value, STRING or BINARY")
+    for field in schema.fields:
+        if field.name.lower() not in _RAW:
+            had = f"{field.name} {sql_name(field.type)}"
+            return OptionProblem("value_format", f"value_format raw writes the columns {', '.join(_RAW)}; not {had}")
+    return None
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _named(column: str) -> str:
+    return f"`{column.replace('`', '``')}`"
+
+
+def _text(value: str) -> str:
+    return f"'{quoted(value)}'"

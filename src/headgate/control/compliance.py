@@ -1,0 +1,103 @@
+"""Whether the specs of queries are met, by how much, and for which share of the time.
+
+A spec is judged over a window: the latency at SPEC_PERCENTILE of the results that were published in the last
+SPEC_WINDOW seconds, or the age of the oldest row that waits, if that is higher; the memory held at the last report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headgate.graph.specs import SPEC_PERCENTILE, Spec
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is measured of one query.
+
+    - `latency`: seconds, at SPEC_PERCENTILE of the window's results; None if there are none
+    - `oldest`: age in seconds of the oldest row that waits for it
+    - `memory`: bytes of its waiting rows and its state; None if not reported yet
+    - `shed`: share of its rows that were shed in the window
+    """
+
+    latency: float | None = None
+    oldest: float = 0.0
+    memory: float | None = None
+    shed: float = 0.0
+
+
+def judged(spec: Spec, measured: Measured) -> dict[str, Any]:
+    """Each demand of a spec against what is measured, as plain values for JSON.
+
+    A demand has what is `asked` for, what is `allowed` with the tolerance, what is `measured`, whether it is `met`
+    (None: nothing to judge yet) and its `margin`: the part of the asked amount that is left, below zero if exceeded.
+    """
+    found: dict[str, Any] = {}
+    if spec.latency is not None:
+        waited = measured.oldest if measured.oldest > (measured.latency or 0.0) else measured.latency
+        # Rows that have not waited long enough to be late say nothing.
+        if measured.latency is None and measured.oldest <= (spec.longest or 0.0):
+            waited = None
+        found["latency"] = _demand(spec.latency / 1e6, spec.longest or 0.0, waited)
+        found["latency"]["percentile"] = SPEC_PERCENTILE
+    if spec.memory is not None:
+        found["memory"] = _demand(spec.memory, spec.largest or 0.0, measured.memory)
+    if spec.accuracy is not None:
+        kept = 1 - measured.shed
+        found["accuracy"] = {
+            "asked": spec.accuracy,
+            "allowed": spec.accuracy,
+            "measured": kept,
+            "met": kept >= spec.accuracy - 1e-9,
+            "margin": kept - spec.accuracy,
+        }
+    verdicts = [demand["met"] for demand in found.values() if demand["met"] is not None]
+    return {"met": all(verdicts) if verdicts else None, **found}
+
+
+def _demand(asked: float, allowed: float, measured: float | None) -> dict[str, Any]:
+    return {
+        "asked": asked,
+        "allowed": allowed,
+        "measured": measured,
+        "met": None if measured is None else measured <= allowed,
+        "margin": None if measured is None else (asked - measured) / asked,
+    }
+
+
+class Compliance:
+    """For which share of the time specs have been met. Used under the engine's lock.
+
+    The time between two observations counts as the later of them was judged. A changed spec is counted anew.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[Spec, float]] = {}
+        self._times: dict[str, list[float]] = {}
+
+    def observe(self, now: float, specs: Mapping[str, Spec], measured: Mapping[str, Measured]) -> dict[str, Any]:
+        """Judges every query that has a spec; `share_met` is None until a second observation."""
+        found: dict[str, Any] = {}
+        for name in list(self._seen):
+            if name not in specs:
+                self._forget(name)
+        for name, spec in specs.items():
+            verdict = judged(spec, measured.get(name, Measured()))
+            before = self._seen.get(name)
+            if before is None or before[0] != spec:
+                self._forget(name)
+            elif verdict["met"] is not None:
+                times = self._times.setdefault(name, [0.0, 0.0])
+                times[not verdict["met"]] += now - before[1]
+            self._seen[name] = (spec, now)
+            met, missed = self._times.get(name, (0.0, 0.0))
+            verdict["share_met"] = met / (met + missed) if met + missed else None
+            found[name] = verdict
+        return found
+
+    def _forget(self, name: str) -> None:
+        self._seen.pop(name, None)
+        self._times.pop(name, None)

@@ -1,0 +1,77 @@
+"""What the run-time optimizer knows at a moment: the demands of queries, and the load of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from headgate.control.setting import Setting
+from headgate.simulation.whatif import Scenario
+
+
+@dataclass(frozen=True)
+class Demand:
+    """One query with a spec: what is allowed and what is measured.
+
+    - `longest`, `largest`: the latency (s) and the memory (bytes) that are allowed, with the tolerance; None: any
+    - `latency`, `memory`: what is measured; None: nothing yet
+    - `accuracy`: the share of rows that must not be shed; None: none may be
+    """
+
+    query: str
+    cls: str
+    priority: float
+    longest: float | None = None
+    latency: float | None = None
+    largest: float | None = None
+    memory: float | None = None
+    accuracy: float | None = None
+
+    @property
+    def excess(self) -> float:
+        """By which part of what is allowed the worse of both demands is exceeded; below zero: what is left."""
+        pairs = ((self.latency, self.longest), (self.memory, self.largest))
+        found = [value / most - 1 for value, most in pairs if value is not None and most is not None]
+        return max(found, default=-1.0)
+
+    @property
+    def missed(self) -> bool:
+        return self.excess > 0
+
+
+@dataclass(frozen=True)
+class NetworkLoad:
+    """The network with its measured figures.
+
+    - `scenario(bundle, setting)`: the graph under a setting in which a tuple stands for `bundle` rows: rates are
+      divided by it, and costs per tuple multiplied
+    - `rates`: rows per second of each stream; `backlog`: rows of each that wait
+    - `trigger`: seconds from a look of Spark at the sources to the publication of results, without the network's work
+    - `held`: seconds that epochs wait for the network
+    - `cores`: most threads that are worth having; `switch`: seconds that a grant takes besides its operators
+    - `alternates`: names of the alternate plans of each query
+    """
+
+    scenario: Callable[[float, Setting], Scenario]
+    rates: Mapping[str, float]
+    trigger: float = 0.1
+    cores: int = 1
+    switch: float = 0.0
+    held: float = 0.0
+    backlog: Mapping[str, float] = field(default_factory=dict)
+    alternates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """All demands, the classes of all queries with their priorities, and the load."""
+
+    now: float
+    demands: Mapping[str, Demand]
+    classes: Mapping[str, float]
+    load: NetworkLoad
+
+    @property
+    def tightest(self) -> float | None:
+        """The tightest latency that is asked for."""
+        return min((d.longest for d in self.demands.values() if d.longest is not None), default=None)

@@ -1,0 +1,145 @@
+"""Predicts, by simulation with the live statistics, what each demand would measure under another setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import inf, isnan
+from random import Random
+
+from headgate.control.observation import Observation
+from headgate.control.setting import Setting
+from headgate.graph.specs import SPEC_PERCENTILE
+from headgate.scheduling import TopologyError
+from headgate.scheduling.errors import ModelError
+from headgate.simulation import Simulation
+
+MOST_TUPLES = 1500
+"""Steps of operators in a simulation; each tuple stands for as many rows as that takes."""
+SECONDS = 15.0
+"""Virtual seconds of a simulation; at least EPOCHS epochs."""
+EPOCHS = 6
+PAUSE_WITHOUT_SPEC = 0.3
+"""Seconds that epochs pause without a latency spec, about."""
+FARTHEST = 1.5
+"""A measured value counts as at most so many times the predicted one, or as that part of it: while a backlog is worked
+off, what is measured says little about the setting."""
+
+
+@dataclass(frozen=True)
+class EpochArrivals:
+    """The rows of a stream as epochs bring them: those of a period together; `first` more at the start."""
+
+    rate: float
+    period: float
+    first: float = 0.0
+
+    def times(self, random: Random) -> Iterator[float]:
+        due, number = self.first, 0
+        while True:
+            while due >= 1:
+                due -= 1
+                yield number * self.period
+            number += 1
+            due += self.rate * self.period
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Latency (s, at SPEC_PERCENTILE) of each query, and the bytes in all queues at most."""
+
+    latency: Mapping[str, float]
+    memory: float
+
+
+def period_of(seen: Observation, setting: Setting) -> float:
+    """Seconds between two epochs (see `spark/pace.py`)."""
+    epoch = seen.load.trigger + min(seen.load.held, setting.budget)
+    if seen.tightest is None:
+        return epoch + PAUSE_WITHOUT_SPEC
+    return epoch + max(0.0, setting.aim * seen.tightest - 2 * epoch)
+
+
+def predicted(seen: Observation, setting: Setting) -> Prediction:
+    """What would be measured under a setting, if the load stayed as it is."""
+    load = seen.load
+    period = period_of(seen, setting)
+    seconds = max(SECONDS, EPOCHS * period)
+    plain = load.scenario(1.0, setting)
+    work = sum(load.rates.values()) * seconds * max(1, len(plain.topology.operators) // max(1, len(load.rates)))
+    bundle = max(1.0, (work + sum(load.backlog.values())) / MOST_TUPLES)
+    scenario = load.scenario(bundle, setting)
+    arrivals = {
+        stream: EpochArrivals(max(rate, 1e-9) / bundle, period, load.backlog.get(stream, 0.0) / bundle)
+        for stream, rate in load.rates.items()
+    }
+    result = Simulation(
+        scenario.topology,
+        scenario.models,
+        arrivals,
+        setting.policy_text(),
+        processors=max(1, min(setting.threads, load.cores)),
+        bytes={stream: size * bundle for stream, size in scenario.bytes.items()},
+        switch=load.switch,
+        until=seconds,
+    ).run()
+    waits = SPEC_PERCENTILE * period + load.trigger
+    inside = {query.name: result.latency(query.name) for query in scenario.topology.queries}
+    first = [q.name for q in scenario.topology.queries if q.cls == scenario.topology.classes[0]]
+    # An epoch ends when the highest class has its results, or the budget is spent; all results wait for that.
+    held = min(setting.budget, max((inside[name].mean for name in first if inside[name].count), default=0.0))
+    latency = {
+        name: inf if isnan(found.mean) else found.percentile(100 * SPEC_PERCENTILE) + waits + held
+        for name, found in inside.items()
+    }
+    return Prediction(latency, result.peak_bytes)
+
+
+class Predictor:
+    """Predictions for one observation, each setting once, scaled by what is measured under the present setting."""
+
+    def __init__(self, seen: Observation, setting: Setting) -> None:
+        self._seen = seen
+        self._known: list[tuple[Setting, Mapping[str, float]]] = []
+        self._now = self._simulated(setting)
+        self._present = setting
+
+    def excess(self, setting: Setting) -> dict[str, float]:
+        """By which part each demand is exceeded under a setting (see `Demand.excess`)."""
+        for known, found in self._known:
+            if known == setting:
+                return dict(found)
+        prediction = self._now if setting == self._present else self._simulated(setting)
+        found = {query: self._of(query, prediction) for query in self._seen.demands}
+        self._known.append((setting, found))
+        return found
+
+    def latency(self, setting: Setting, query: str) -> float:
+        """The predicted latency of a query (s)."""
+        demand = self._seen.demands[query]
+        prediction = self._now if setting == self._present else self._simulated(setting)
+        return self._scaled(demand.latency, self._now.latency.get(query, inf), prediction.latency.get(query, inf))
+
+    def _simulated(self, setting: Setting) -> Prediction:
+        try:
+            return predicted(self._seen, setting)
+        except (ModelError, TopologyError):
+            # A graph that cannot be modelled: nothing is predicted to help.
+            return Prediction({}, inf)
+
+    def _of(self, query: str, prediction: Prediction) -> float:
+        demand = self._seen.demands[query]
+        found = [-1.0]
+        if demand.longest is not None:
+            now, then = self._now.latency.get(query, inf), prediction.latency.get(query, inf)
+            found.append(self._scaled(demand.latency, now, then) / demand.longest - 1)
+        if demand.largest is not None and demand.memory is not None:
+            found.append(self._scaled(demand.memory, self._now.memory, prediction.memory) / demand.largest - 1)
+        return max(found)
+
+    @staticmethod
+    def _scaled(measured: float | None, now: float, then: float) -> float:
+        """A prediction, corrected by how far the prediction for the present is from what is measured."""
+        if measured is None or not 0 < now < inf:
+            return then
+        return then * min(FARTHEST, max(1 / FARTHEST, measured / now))

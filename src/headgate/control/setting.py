@@ -1,0 +1,128 @@
+"""The settings that the run-time optimizer changes, and the steps from one to another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+KINDS = ("class share", "policy", "cut", "threads", "budget", "pace", "plan", "shedding")
+"""The kinds of steps, the cheapest first: shares and ranks cost nothing, threads and triggers cost processor time,
+another plan costs a restart of operators, and shedding costs results."""
+
+POLICIES = ("hr", "fifo", "chain", "mtiq")
+"""What a class may be fixed to; empty: AMoS selects."""
+CUTS = ("policy", "sources", "every")
+BUDGETS = (1.0, 0.5, 0.25, 0.1)
+"""Seconds that an epoch may wait for the network."""
+AIMS = (0.95, 0.5, 0.0)
+"""Shares of the tightest latency spec that pauses between epochs aim at."""
+LARGEST_SHARE = 16.0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything that can be changed; the defaults are those of an engine that nobody has touched.
+
+    - `shares`: factor of each class's share of the time; 1 if it has none
+    - `policy`: the policy inside the classes; empty: AMoS selects
+    - `cut`: that of the policies, or at the sources only, or at every edge
+    - `threads`: threads that run operators; `budget`, `aim`: see BUDGETS and AIMS
+    - `plans`: for some queries, the name of an alternate plan
+    - `shed`: for some queries, the share of their rows that is dropped where they enter
+    """
+
+    shares: Mapping[str, float] = field(default_factory=dict)
+    policy: str = ""
+    cut: str = CUTS[0]
+    threads: int = 1
+    budget: float = BUDGETS[0]
+    aim: float = AIMS[0]
+    plans: Mapping[str, str] = field(default_factory=dict)
+    shed: Mapping[str, float] = field(default_factory=dict)
+
+    def policy_text(self, base: str = "auto") -> str:
+        """The policy that a network runs under this setting.
+
+        >>> Setting({"critical": 2.0}, policy="fifo").policy_text()
+        'auto:policies=fifo,shares=critical*2'
+        """
+        given = [f"policies={self.policy}"] if self.policy else []
+        if self.shares:
+            given.append("shares=" + "+".join(f"{cls}*{factor:g}" for cls, factor in sorted(self.shares.items())))
+        if self.cut != CUTS[0]:
+            given.append(f"cuts={self.cut}")
+        if not given:
+            return base
+        return f"{base}{',' if ':' in base else ':'}{','.join(given)}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change of one value: its kind, the class or query that it is for, and the new value."""
+
+    kind: str
+    subject: str
+    value: Any
+
+    def of(self, setting: Setting) -> Setting:
+        """The setting after the step."""
+        match self.kind:
+            case "class share":
+                return replace(setting, shares=_with(setting.shares, self.subject, self.value, 1.0))
+            case "plan":
+                return replace(setting, plans=_with(setting.plans, self.subject, self.value, ""))
+            case "shedding":
+                # All queries of a class are shed alike; the value has the share of each.
+                shed = {**setting.shed, **self.value}
+                return replace(setting, shed={query: share for query, share in shed.items() if share > 0})
+            case "pace":
+                return replace(setting, aim=self.value)
+        return replace(setting, **{self.kind: self.value})
+
+    def back(self, before: Setting) -> Step:
+        """The step that undoes this one, where `before` is the setting that it was taken from."""
+        match self.kind:
+            case "class share":
+                return replace(self, value=before.shares.get(self.subject, 1.0))
+            case "plan":
+                return replace(self, value=before.plans.get(self.subject, ""))
+            case "shedding":
+                return replace(self, value={query: before.shed.get(query, 0.0) for query in self.value})
+            case "pace":
+                return replace(self, value=before.aim)
+        return replace(self, value=getattr(before, self.kind))
+
+    @property
+    def text(self) -> str:
+        """The new value, for people."""
+        match self.kind:
+            case "class share":
+                return f"{self.value:g} times its priority"
+            case "policy":
+                return self.value or "selected by AMoS"
+            case "cut":
+                return {"policy": "that of the policy", "sources": "at the sources only", "every": "at every edge"}[
+                    self.value
+                ]
+            case "threads":
+                return f"{self.value} threads"
+            case "budget":
+                return f"{self.value:g} s an epoch"
+            case "pace":
+                return f"pauses aim at {self.value:.0%} of the latency" if self.value else "no pause"
+            case "plan":
+                return self.value or "as written"
+            case "shedding":
+                return ", ".join(f"{share:.0%} of {query}" for query, share in sorted(self.value.items()))
+        return str(self.value)
+
+    @property
+    def rank(self) -> int:
+        """The place of its kind in KINDS."""
+        return KINDS.index(self.kind)
+
+
+def _with(values: Mapping[str, Any], name: str, value: Any, neutral: Any) -> dict[str, Any]:
+    changed = {**values, name: value}
+    return {each: known for each, known in changed.items() if known != neutral}

@@ -1,0 +1,257 @@
+"""An engine in virtual time, for the run-time optimizer: its load changes as a script says, its setting as it is told.
+
+The network is a simulation over operators whose costs and rates change while it runs. What is outside of the network
+(triggers, pauses, the wait for the end of an epoch) is added to latencies by the formulas that predictions use.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from headgate.control.observation import Demand, NetworkLoad, Observation
+from headgate.control.prediction import period_of
+from headgate.control.setting import Setting
+from headgate.control.shedding import shed_at
+from headgate.graph.specs import SPEC_PERCENTILE, SPEC_WINDOW
+from headgate.scheduling import Topology
+from headgate.scheduling import policy as policy_of
+from headgate.simulation import Model, OperatorModel, Simulation
+from headgate.simulation.models import Expected, ModelState
+from headgate.simulation.whatif import Scenario
+
+_GOLDEN = 0.6180339887498949
+ROW_BYTES = 100.0
+
+Rate = Callable[[float], float]
+"""Rows per second at a time."""
+
+
+@dataclass
+class LivingOperator(Model):
+    """An operator whose `cost` (s a row) and `selectivity` may change during a run. `shed` rows are dropped first."""
+
+    cost: float
+    selectivity: float = 1.0
+    shed: float = 0.0
+    bytes_out: float | None = ROW_BYTES
+
+    def expected(self, rates: object) -> Expected:
+        return Expected(self.cost, self.selectivity)
+
+    def start(self, random: Random) -> ModelState:
+        return _LivingState(self)
+
+
+class _LivingState(ModelState):
+    def __init__(self, model: LivingOperator) -> None:
+        self._model = model
+
+    def draw(self) -> float:
+        return self._model.cost * (1 - self._model.shed)
+
+    def take(self, port: int, arrival: float, rows: float) -> tuple[float, float]:
+        return 0.0, rows * self._model.selectivity * (1 - self._model.shed)
+
+
+@dataclass
+class _LivingArrivals:
+    """Rows of a stream, brought by epochs; the next epoch comes after a period that may have changed meanwhile."""
+
+    current: Rate
+    period: Callable[[], float]
+    rate: float
+
+    def times(self, random: Random) -> Iterator[float]:
+        now = due = 0.0
+        while True:
+            period = self.period()
+            due += self.current(now) * period
+            now += period
+            while due >= 1:
+                due -= 1
+                yield now
+
+
+@dataclass(frozen=True)
+class Alternate:
+    """Another plan of a query: the cost and selectivity of its operators under it."""
+
+    figures: Mapping[str, tuple[float, float]]
+
+
+@dataclass
+class VirtualEngine:
+    """Runs `topology` over `operators`; `demands` are those of its queries and may be changed while it runs.
+
+    - `rates`: of each stream at each time; `trigger`, `cores`: see `NetworkLoad`
+    - `plans`: alternate plans of queries, by their names
+    """
+
+    topology: Topology
+    operators: dict[str, LivingOperator]
+    rates: Mapping[str, Rate]
+    demands: dict[str, Demand]
+    setting: Setting = field(default_factory=Setting)
+    trigger: float = 0.1
+    cores: int = 2
+    switch: float = 0.0
+    threads_that_help: int | None = None
+    """More threads than this bring nothing, although the optimizer does not know it; None: all cores do."""
+    plans: Mapping[str, Mapping[str, Alternate]] = field(default_factory=dict)
+    policy: str = ""
+    """A fixed policy instead of that of the setting."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.now = 0.0
+        self._written = {name: replace(model) for name, model in self.operators.items()}
+        self._latencies: dict[str, deque[tuple[float, float]]] = {q.name: deque() for q in self.topology.queries}
+        self._read = {q.name: 0 for q in self.topology.queries}
+        self._drawn = 0
+        self._held = 0.0
+        self._current_period = period_of(self._seen(self.demands), self.setting)
+        arrivals = {s: _LivingArrivals(rate, self._period, max(rate(0.0), 1e-9)) for s, rate in self.rates.items()}
+        self._simulation = Simulation(
+            self.topology,
+            self.operators,
+            arrivals,
+            self.policy or self.setting.policy_text(),
+            statistics="measured",
+            half_life=3.0,
+            bytes=ROW_BYTES,
+            switch=self.switch,
+            seed=self.seed,
+        )
+
+    # Changes ----------------------------------------------------------------------------------------------
+
+    def slow_down(self, operator: str, factor: float) -> None:
+        """From now on an operator costs `factor` times as much as written."""
+        self._written[operator].cost *= factor
+        self._place()
+
+    def apply(self, setting: Setting) -> None:
+        """Changes the setting."""
+        before, self.setting = self.setting, setting
+        if self.policy:
+            return
+        if setting.policy_text() != before.policy_text():
+            scheduler = self._simulation.scheduler
+            made = policy_of(setting.policy_text())
+            made.continues(scheduler.policy)
+            scheduler.replace(made, self._simulation.now)
+        useful = self.cores if self.threads_that_help is None else self.threads_that_help
+        self._simulation.processors = max(1, min(setting.threads, useful))
+        self._place()
+
+    def _place(self) -> None:
+        """Sets the figures of all operators."""
+        chosen = {
+            name: figures
+            for query, plan in self.setting.plans.items()
+            for name, figures in self.plans[query][plan].figures.items()
+        }
+        shed = shed_at(self.topology, self.setting.shed)
+        for number, name in enumerate(self.topology.operators):
+            model, written = self.operators[name], self._written[name]
+            model.cost, model.selectivity = chosen.get(name, (written.cost, written.selectivity))
+            model.shed = shed.get(number, 0.0)
+
+    # Time -------------------------------------------------------------------------------------------------
+
+    def _period(self) -> float:
+        return self._current_period
+
+    def advance(self, seconds: float = 1.0) -> None:
+        """Lets time pass."""
+        self.now += seconds
+        self._simulation.advance(self.now)
+        period = self._period()
+        for query, window in self._latencies.items():
+            output = self._simulation.outputs(query)
+            made, latency = output.time[self._read[query] :], output.latency[self._read[query] :]
+            self._read[query] += len(made)
+            for at, inside in zip(made, latency, strict=True):
+                self._drawn += 1
+                window.append((at, inside + (self._drawn * _GOLDEN) % 1 * period))
+            while window and window[0][0] < self.now - SPEC_WINDOW:
+                window.popleft()
+        self._held = self._highest(period)
+        self._current_period = period_of(self._seen(self.demands), self.setting)
+
+    def latency(self, query: str) -> float | None:
+        """The latency of the results of the last SPEC_WINDOW seconds, or the age of the oldest row, if that is more."""
+        found = sorted(seconds for _, seconds in self._latencies[query])
+        held = self.trigger + min(self.setting.budget, self._held)
+        measured = found[min(len(found) - 1, int(SPEC_PERCENTILE * len(found)))] + held if found else None
+        oldest = self._oldest(query)
+        if measured is None:
+            longest = self.demands[query].longest if query in self.demands else None
+            return oldest if oldest > (longest or 0.0) else None
+        return max(measured, oldest)
+
+    def _highest(self, period: float) -> float:
+        """The mean time that results of the highest class take inside the network."""
+        first = self.topology.classes[0]
+        inside = [s for q in self.topology.queries if q.cls == first for _, s in self._latencies[q.name]]
+        return max(0.0, sum(inside) / len(inside) - period / 2) if inside else 0.0
+
+    def _oldest(self, query: str) -> float:
+        topology, queues = self.topology, self._simulation.view.queues
+        place = next(n for n, known in enumerate(topology.queries) if known.name == query)
+        edges = (e.id for e in topology.edges if place in topology.serves[e.consumer])
+        return max(0.0, self.now - min((queues.oldest[e] for e in edges), default=self.now))
+
+    def _memory(self, query: str) -> float:
+        topology, queues = self.topology, self._simulation.view.queues
+        place = next(n for n, known in enumerate(topology.queries) if known.name == query)
+        return sum(queues.bytes[e.id] for e in topology.edges if place in topology.serves[e.consumer])
+
+    # What the optimizer sees --------------------------------------------------------------------------------
+
+    def observe(self) -> Observation:
+        """All demands with what is measured, and the load."""
+        return self._seen(
+            {
+                name: replace(demand, latency=self.latency(name), memory=self._memory(name))
+                for name, demand in self.demands.items()
+            }
+        )
+
+    def _seen(self, demands: Mapping[str, Demand]) -> Observation:
+        classes = {cls.name: cls.priority for cls in self.topology.classes}
+        return Observation(self.now, demands, classes, self._load())
+
+    def _load(self) -> NetworkLoad:
+        return NetworkLoad(
+            self._scenario,
+            {stream: rate(self.now) for stream, rate in self.rates.items()},
+            self.trigger,
+            self.cores,
+            self.switch,
+            self._held,
+            alternates={query: tuple(plans) for query, plans in self.plans.items()},
+        )
+
+    def _scenario(self, bundle: float, setting: Setting) -> Scenario:
+        """The network as measured, under another setting."""
+        statistics = self._simulation.view.statistics
+        shed, now = shed_at(self.topology, setting.shed), shed_at(self.topology, self.setting.shed)
+        other = {
+            name: figures
+            for query, plan in setting.plans.items()
+            for name, figures in self.plans[query][plan].figures.items()
+            if self.setting.plans.get(query) != plan
+        }
+        for query in self.setting.plans.keys() - setting.plans.keys():
+            names = {name for plan in self.plans[query].values() for name in plan.figures}
+            other |= {name: (self._written[name].cost, self._written[name].selectivity) for name in names}
+        models: dict[str, Model] = {}
+        for number, name in enumerate(self.topology.operators):
+            kept = (1 - shed.get(number, 0.0)) / (1 - now.get(number, 0.0))
+            cost, selectivity = other.get(name, (statistics.cost[number], statistics.selectivity[number]))
+            models[name] = OperatorModel(max(cost * kept, 1e-12) * bundle, selectivity * kept, ROW_BYTES)
+        return Scenario(self.topology, models, dict.fromkeys(self.topology.streams, ROW_BYTES))

@@ -1,0 +1,503 @@
+"""A running engine as the server uses it: what is registered and kept, its state, samples, and what clients may do.
+
+All methods may be called from any thread and may wait for the engine; the API calls them on worker threads.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from typing import Literal as OneOf
+
+import pyarrow as pa
+
+from headgate.engine import Engine
+from headgate.explanation.explained import Explanation
+from headgate.graph.queries import Query, Stream, Table
+from headgate.graph.types import Schema, sql_name
+from headgate.server.allowed import Allowed
+from headgate.server.dead_letters import newest_letters
+from headgate.server.history import History
+from headgate.server.masking import Secrets, masked, secrets_in
+from headgate.server.query_graph import drawing, live_figures
+from headgate.server.statement_log import StatementLog, compacted, split
+from headgate.sql import Result, SqlError
+from headgate.sql import statements as st
+from headgate.sql.dialect import parse
+from headgate.sql.errors import Script
+
+State = OneOf["starting", "running", "failed", "stopped"]
+
+_EVERY = 1.0
+"""Seconds between two samples."""
+
+_PATIENCE = (2.0, 60.0)
+"""Seconds until an engine that failed is started again: at first, and at most."""
+
+log = logging.getLogger("headgate.server")
+
+
+class LimitError(ValueError):
+    """A request exceeds a limit of the server; the message names it."""
+
+
+@dataclass(frozen=True)
+class ServerLimits:
+    """What clients may use at most: bytes of a request, characters of a statement's text, registered queries, other
+    declarations, rows of one answer, and clients that follow something."""
+
+    body: int = 1 << 20
+    statement: int = 200_000
+    queries: int = 1000
+    declarations: int = 2000
+    rows: int = 10_000
+    followers: int = 1000
+
+
+class Service:
+    """An engine, what clients have registered, and samples of its metrics.
+
+    Without a log of `statements` nothing that clients register outlives the engine. `listeners` are called with events,
+    each a kind and a value, once a second and when something changes; `dropped` with names of queries that are gone.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        allowed: Allowed,
+        limits: ServerLimits | None = None,
+        statements: StatementLog | None = None,
+    ) -> None:
+        self.engine = engine
+        self.allowed = allowed
+        self.limits = limits or ServerLimits()
+        self.secrets = Secrets()
+        self.history = History()
+        self.listeners: list[Callable[[list[tuple[str, Any]]], None]] = []
+        self.dropped: list[Callable[[str], None]] = []
+        self._statements = statements
+        self._lock = threading.RLock()
+        self._state: State = "starting"
+        self._error = ""
+        self._lost: list[dict[str, str]] = []
+        self._restored = False
+        self._changed_state = threading.Condition()
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._version = 0
+        self._drawn: tuple[object, dict[str, Any], dict[str, int], dict[str, list[str]]] | None = None
+        self._metrics: tuple[float, dict[str, Any]] | None = None
+        self._decided = time.time()
+
+    # Running ----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Starts the engine in the background, with everything that is registered; after a failure, again and again."""
+        self._run("headgate-engine", self._keep_running)
+        self._run("headgate-samples", self._sample)
+
+    def attach(self) -> None:
+        """For an engine that its owner starts and stops: only samples are taken."""
+        self._set("running")
+        self._run("headgate-samples", self._sample)
+
+    def stop(self) -> None:
+        """Ends the threads and, if `start` was called, the engine."""
+        self._stop.set()
+        with self._changed_state:
+            self._changed_state.notify_all()
+        for thread in self._threads:
+            thread.join(30)
+        self._set("stopped")
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    def status(self) -> dict[str, Any]:
+        """What the server is doing, for people and for health checks."""
+        return {
+            "state": self._state,
+            "error": self._error,
+            "policy": self.engine.policy,
+            "queries": len(self.engine.queries),
+            "not_restored": list(self._lost),
+            "version": self._version,
+        }
+
+    def await_engine(self, seconds: float) -> bool:
+        """Waits until the engine is not starting; False if it still is after this time."""
+        with self._changed_state:
+            return self._changed_state.wait_for(lambda: self._state != "starting" or self._stop.is_set(), seconds)
+
+    def begin_with(self, text: str, file: str) -> None:
+        """Executes a script of the operator's, which may name anything, unless the log already has statements. Called
+        before `start`; SqlError if the script is wrong."""
+        if self._statements is not None and self._statements.statements:
+            return
+        statements = list(parse(Script(text, file)))
+        self.engine.execute(text, file=file)
+        self.secrets.learn(secrets_in(text))
+        if self._statements is not None:
+            self._statements.replace(split(text, statements))
+            self._restored = True
+
+    # What clients do --------------------------------------------------------------------------------------
+
+    def execute(self, text: str) -> list[dict[str, str]]:
+        """Executes statements and keeps them, all or none; SqlError, SourceError, SinkError, LimitError if refused."""
+        with self._lock:
+            statements = self._checked(text)
+            # Refused before anything is written; binding again is cheap.
+            self.engine.check(text, "statement")
+            before = None if self._statements is None else list(self._statements.statements)
+            if self._statements is not None and before is not None:
+                self._statements.replace(compacted([*before, *split(text, statements)]))
+            try:
+                done = self.engine.execute(text, file="statement")
+            except BaseException:
+                if self._statements is not None and before is not None:
+                    self._statements.replace(before)
+                raise
+            self.secrets.learn(secrets_in(text))
+            self._changed(_summary(done))
+            for each in done:
+                if each.done == "dropped":
+                    self._report_dropped(each.name)
+            return [{"done": each.done, "kind": each.kind, "name": each.name} for each in done]
+
+    def check(self, text: str) -> list[dict[str, str]]:
+        """What `execute` would do; the same errors, except those of sources and sinks that cannot be opened."""
+        with self._lock:
+            self._checked(text)
+            done = self.engine.check(text, "statement")
+            return [{"done": each.done, "kind": each.kind, "name": each.name} for each in done]
+
+    def drop(self, query: str) -> None:
+        """Stops a query; EngineError if there is none of this name."""
+        with self._lock:
+            name = self._known(query)
+            self.execute(f"DROP QUERY {quoted(name)}")
+
+    def pause(self, query: str) -> None:
+        """Pauses a query; the rows that arrive meanwhile are kept. EngineError if there is none of this name."""
+        with self._lock:
+            self.execute(f"PAUSE QUERY {quoted(self._known(query))}")
+
+    def resume(self, query: str) -> None:
+        """Ends a pause; EngineError if there is none of this name."""
+        with self._lock:
+            self.execute(f"RESUME QUERY {quoted(self._known(query))}")
+
+    def retry(self, query: str) -> None:
+        """Runs a query that failed again; EngineError if there is none, or it has not failed."""
+        with self._lock:
+            self.engine.retry(query)
+            self._changed(f"query {query} tried again")
+
+    def set_policy(self, policy: str) -> None:
+        """PolicyError if there is no such policy."""
+        with self._lock:
+            before = self.engine.policy
+            self.engine.policy = policy
+            if self._statements is not None:
+                self._statements.set_policy(policy)
+            if before != policy:
+                self._changed(f"policy {before} → {policy}", kind="policy")
+
+    def set_objectives(self, weights: Mapping[str, float]) -> dict[str, float]:
+        """Sets the weights of the metrics that matter to the whole system; empty: the policy's own."""
+        with self._lock:
+            if weights:
+                inside = ", ".join(f"{quoted(name)} = {weight!r}" for name, weight in weights.items())
+                self.execute(f"SET OBJECTIVES ({inside})")
+            else:
+                self.engine.objectives = {}
+                if self._statements is not None:
+                    kept = [each for each in self._statements.statements if each.kind != st.SetObjectives.__name__]
+                    self._statements.replace(kept)
+                self._changed("objectives reset")
+            return self.engine.objectives
+
+    # What clients see -------------------------------------------------------------------------------------
+
+    def metrics(self) -> dict[str, Any]:
+        """`Engine.metrics`, at most a quarter of a second old, with `read`: rows of each stream in the network."""
+        known = self._metrics
+        if known is not None and time.monotonic() - known[0] < _EVERY / 4:
+            return known[1]
+        found = self.engine.metrics()
+        _, numbers, consumers = self._graph()
+        live = live_figures(found, numbers)["operators"]
+        found["read"] = {
+            stream: max((live[each]["rows_in"] for each in readers if each in live), default=0)
+            for stream, readers in consumers.items()
+        }
+        for query in found["queries"].values():
+            if query["error"]:
+                query["error"] = self.secrets.masked(query["error"])
+        self._metrics = (time.monotonic(), found)
+        return found
+
+    def streams(self) -> list[dict[str, Any]]:
+        streams = [_stream(each) for each in dict(self.engine.catalog.streams).values()]
+        tables = [_table(each) for each in dict(self.engine.catalog.tables).values()]
+        return [*streams, *tables]
+
+    def queries(self) -> list[dict[str, Any]]:
+        """The queries as declared, with their state and figures."""
+        figures = self.metrics()["queries"]
+        return [_query(each, figures.get(name, {}), self.secrets) for name, each in self.engine.queries.items()]
+
+    def query(self, name: str) -> dict[str, Any]:
+        """One query; EngineError if there is none of this name."""
+        known = self._known(name)
+        return _query(self.engine.queries[known], self.metrics()["queries"].get(known, {}), self.secrets)
+
+    def classes(self) -> list[dict[str, Any]]:
+        figures = self.metrics()["classes"]
+        queries = self.engine.queries.values()
+        return [
+            {
+                "name": name,
+                "priority": each.priority,
+                "queries": sum(query.cls.name == name for query in queries),
+                **{
+                    key: figures[name][key] for key in ("latency", "queue_rows", "rows") if key in figures.get(name, {})
+                },
+            }
+            for name, each in dict(self.engine.catalog.classes).items()
+        ]
+
+    def graph(self) -> dict[str, Any]:
+        """The drawing of the graph and its live figures."""
+        drawn, numbers, _ = self._graph()
+        return {**drawn, "version": self._version, "live": live_figures(self.metrics(), numbers)}
+
+    def decisions(self, limit: int) -> list[dict[str, Any]]:
+        """The newest decisions that the engine has made by itself, oldest first."""
+        return self.engine.decisions()[-limit:]
+
+    def results(self, query: str, limit: int) -> pa.Table:
+        """The newest rows of a query, oldest first."""
+        table = self.engine.results(query)
+        return table.slice(max(0, table.num_rows - min(limit, self.limits.rows)))
+
+    def dead_letters(self, limit: int) -> dict[str, Any]:
+        """How many malformed rows each stream had since the start, and the newest of them."""
+        letters = newest_letters(self.engine.dead_letters, min(limit, self.limits.rows))
+        return {"counts": self.metrics()["dead_letters"], "rows": letters}
+
+    # Inside -----------------------------------------------------------------------------------------------
+
+    def _run(self, name: str, work: Callable[[], None]) -> None:
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _set(self, state: State, error: str = "") -> None:
+        with self._changed_state:
+            self._state, self._error = state, self.secrets.masked(error)
+            self._changed_state.notify_all()
+        self._tell([("status", self.status())])
+
+    def _keep_running(self) -> None:
+        self._restore()
+        patience = _PATIENCE[0]
+        while not self._stop.is_set():
+            try:
+                self.engine.start()
+                self._set("running")
+                self._changed("engine started", kind="engine")
+                patience = _PATIENCE[0]
+                while not self._stop.is_set() and not self.engine.wait(0.5):
+                    pass
+            except Exception as error:
+                log.error("the engine stopped: %s", self.secrets.masked(str(error)))
+                self._set("failed", " ".join(str(error).split()) or type(error).__name__)
+                self.history.note("engine", "engine stopped")
+            self.engine.stop()
+            if not self._stop.wait(patience):
+                patience = min(2 * patience, _PATIENCE[1])
+
+    def _restore(self) -> None:
+        """Declares what the log has. A statement that cannot be executed any more stays in the log."""
+        if self._statements is None or self._restored:
+            return
+        for statement in self._statements.statements:
+            self.secrets.learn(secrets_in(statement.sql))
+            try:
+                self.engine.execute(statement.sql, file="statement")
+            except Exception as error:
+                reason = self.secrets.masked(getattr(error, "message", str(error)))
+                log.error("%s %s is not restored: %s", statement.kind, statement.name, reason)
+                self._lost.append({"statement": f"{statement.kind} {statement.name}".strip(), "error": reason})
+        if self._statements.policy is not None:
+            try:
+                self.engine.policy = self._statements.policy
+            except ValueError as error:
+                self._lost.append({"statement": f"policy {self._statements.policy}", "error": str(error)})
+
+    def _sample(self) -> None:
+        while not self._stop.wait(_EVERY):
+            if self._state == "starting":
+                continue
+            try:
+                self._take_sample()
+            except Exception:
+                # An engine that is being stopped or started has no metrics for a moment.
+                log.debug("no sample", exc_info=True)
+
+    def _take_sample(self) -> None:
+        metrics = self.metrics()
+        sample = self.history.sample(metrics, self.engine.latencies())
+        self._note_decisions()
+        _, numbers, _ = self._graph()
+        self._tell(
+            [
+                ("sample", sample),
+                ("queries", {"queries": self.queries(), "dead_letters": metrics["dead_letters"]}),
+                ("graph", {"version": self._version, **live_figures(metrics, numbers)}),
+                ("status", self.status()),
+            ]
+        )
+
+    def _note_decisions(self) -> None:
+        """Makes events of the decisions that are new."""
+        for decision in self.engine.decisions():
+            if decision["at"] > self._decided:
+                self._decided = decision["at"]
+                text = f"{decision['subject']}: {decision['before']} → {decision['chosen']}"
+                if decision["before"] != decision["chosen"]:
+                    self._tell([("event", self.history.note("decision", text, decision["at"]))])
+
+    def _tell(self, events: list[tuple[str, Any]]) -> None:
+        for listener in tuple(self.listeners):
+            listener(events)
+
+    def _changed(self, text: str, kind: str = "change") -> None:
+        """Something was registered, dropped or set."""
+        self._version += 1
+        self._metrics = None
+        self._tell([("event", self.history.note(kind, text)), ("status", self.status())])
+
+    def _report_dropped(self, query: str) -> None:
+        for listener in tuple(self.dropped):
+            listener(query)
+
+    def _checked(self, text: str) -> list[st.Statement]:
+        if len(text) > self.limits.statement:
+            raise LimitError(f"the text has {len(text):,} characters; at most {self.limits.statement:,} are allowed")
+        try:
+            # Arrow and the JVM cannot hold them.
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise SqlError("this is not a character", "statement", text[: error.start].count("\n") + 1, 1) from None
+        statements = self.allowed.check(text)
+        catalog = self.engine.catalog
+        added = sum(isinstance(each, st.CreateQuery) for each in statements)
+        dropped = sum(isinstance(each, st.DropQuery) for each in statements)
+        if len(catalog.queries) + added - dropped > self.limits.queries and added:
+            raise LimitError(f"there are {len(catalog.queries):,} queries; at most {self.limits.queries:,} are allowed")
+        declared = len(catalog.streams) + len(catalog.tables) + len(catalog.classes) + len(catalog.functions)
+        if declared + len(statements) - added > self.limits.declarations:
+            raise LimitError(f"there are {declared:,} declarations; at most {self.limits.declarations:,} are allowed")
+        if any(isinstance(each, st.SetTimeZone) for each in statements) and catalog.queries:
+            message = "the time zone is set before the first query is registered"
+            raise SqlError(message, "statement", 1, 1)
+        return statements
+
+    def _known(self, query: str) -> str:
+        """The name of a query as it was declared; EngineError if there is none."""
+        return self.engine.declared(query).name
+
+    def _graph(self) -> tuple[dict[str, Any], dict[str, int], dict[str, list[str]]]:
+        """The drawing, the number of each operator by its key, and the operators that read each stream."""
+        queries = self.engine.queries
+        key = (tuple(queries.items()), self.engine.policy, self.engine.replicas)
+        known = self._drawn
+        if known is None or known[0] != key:
+            found = self.engine.explain()
+            numbers = {each.key: each.number for each in found.operators}
+            known = self._drawn = (key, drawing(found), numbers, _readers(found))
+        return known[1], known[2], known[3]
+
+
+def _summary(done: Sequence[Result]) -> str:
+    """What statements did, in one short line."""
+    if len(done) <= 3:
+        return ", ".join(f"{each.kind} {each.name} {each.done}" for each in done)
+    kinds = Counter((each.kind, each.done) for each in done)
+    return ", ".join(f"{number} × {kind} {what}" for (kind, what), number in kinds.items())
+
+
+def quoted(name: str) -> str:
+    """A name in a statement."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _readers(found: Explanation) -> dict[str, list[str]]:
+    streams = {each.number: each.detail for each in found.operators if not each.inputs}
+    readers: dict[str, list[str]] = {name: [] for name in streams.values()}
+    for step in found.operators:
+        for number in step.inputs:
+            if number in streams:
+                readers[streams[number]].append(str(step.number))
+    return readers
+
+
+def _columns(schema: Schema) -> list[dict[str, str]]:
+    return [{"name": each.name, "type": sql_name(each.type)} for each in schema.fields]
+
+
+def _stream(stream: Stream) -> dict[str, Any]:
+    return {
+        "name": stream.name,
+        "kind": "stream",
+        "format": stream.source,
+        "columns": _columns(stream.schema),
+        "event_time": None if stream.time is None else stream.schema[stream.time].name,
+        "delay_seconds": None if stream.time is None else stream.delay / 1e6,
+        "options": masked(stream.options),
+    }
+
+
+def _table(table: Table) -> dict[str, Any]:
+    return {
+        "name": table.name,
+        "kind": "table",
+        "format": table.source,
+        "columns": _columns(table.schema),
+        "event_time": None,
+        "delay_seconds": None,
+        "options": masked(table.options),
+    }
+
+
+def _state(query: Query, figures: Mapping[str, Any]) -> str:
+    """The state of a query: that of its life, unless it has failed or the engine does not run."""
+    state = str(figures.get("state", "stopped"))
+    return query.phase(time.time()) if state == "running" else state
+
+
+_FIGURES = ("published", "latency", "queue_rows", "waiting_bytes", "state_bytes", "late", "spec")
+
+
+def _query(query: Query, figures: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
+    return {
+        "name": query.name,
+        "class": query.cls.name,
+        "priority": query.cls.priority,
+        "state": _state(query, figures),
+        "error": figures.get("error"),
+        "mode": query.mode,
+        "sql": secrets.masked(query.sql),
+        "columns": _columns(query.schema),
+        "sinks": [{"format": sink.format, "options": masked(sink.options)} for sink in query.sinks],
+        **{key: figures[key] for key in _FIGURES if key in figures},
+    }

@@ -1,0 +1,269 @@
+"""Libraries for the JVM that Spark comes without: fetched by Maven once, kept in a cache, added to a running session.
+
+The cache is `$XDG_CACHE_HOME/headgate/jars` or `~/.cache/headgate/jars`: a folder for each package and version of
+Spark. Without Maven, the jars can be put into that folder by hand.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+_SCALA = "2.13"
+_LIMIT = 600.0
+"""Seconds that one run of Maven may take."""
+_ATTEMPTS = 5
+"""Versions that are tried, from the newest on: a repository may list what it does not have."""
+_POM = """<project><modelVersion>4.0.0</modelVersion><groupId>headgate</groupId><artifactId>jars</artifactId>
+<version>1</version><dependencies><dependency>{}</dependency></dependencies></project>"""
+
+
+class PackageError(ValueError):
+    """A library cannot be had; the message says where to put it."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library by its coordinates; the newest version is taken that begins with `series` and is not newer than
+    `at_most`, since not every library is published for every version of Spark.
+
+    `{spark}` stands for the version of Spark, `{major}` and `{minor}` for its parts, `{scala}` for that of Scala.
+    """
+
+    group: str
+    artifact: str
+    series: str
+    at_most: str = ""
+
+    def filled(self, spark: str) -> Library:
+        """The same for a version of Spark."""
+        major, minor = spark.split(".")[:2]
+        fill = {"spark": spark, "major": major, "minor": minor, "scala": _SCALA}
+        return Library(*(text.format(**fill) for text in (self.group, self.artifact, self.series, self.at_most)))
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.artifact}:{self.series}x" + (f" up to {self.at_most}" if self.at_most else "")
+
+
+@dataclass(frozen=True)
+class Package:
+    """Libraries that belong together. Of a package that brings a data source, `name` is the name of that.
+
+    `alone`: without what they depend on, which Spark has.
+    """
+
+    name: str
+    libraries: tuple[Library, ...]
+    alone: bool = True
+
+    def folder(self) -> Path:
+        """Where the jars are, or will be."""
+        return cache() / "jars" / f"{self.name}-{_spark_version()}"
+
+    def jars(self) -> list[Path]:
+        """The jars in the cache; empty if they were not fetched."""
+        return sorted(self.folder().glob("*.jar"))
+
+    def hint(self) -> str:
+        """What to do where Maven cannot fetch it."""
+        named = ", ".join(str(library.filled(_spark_version())) for library in self.libraries)
+        return f"put the jars of {named} into {self.folder()}, or start Spark with --jars"
+
+
+KAFKA = Package(
+    "kafka",
+    (
+        Library("org.apache.spark", "spark-sql-kafka-0-10_{scala}", "{major}.", "{spark}"),
+        Library("org.apache.spark", "spark-token-provider-kafka-0-10_{scala}", "{major}.", "{spark}"),
+        Library("org.apache.kafka", "kafka-clients", "3.9."),
+        Library("org.apache.commons", "commons-pool2", "2."),
+    ),
+)
+AVRO = Package("avro", (Library("org.apache.spark", "spark-avro_{scala}", "{major}.", "{spark}"),))
+KAFKA_BROKER = Package("kafka-broker", (Library("org.apache.kafka", "kafka_{scala}", "3.9."),), alone=False)
+POSTGRESQL = Package("postgresql", (Library("org.postgresql", "postgresql", "42."),))
+
+
+_NAMED = {"kafka": KAFKA, "avro": AVRO}
+"""Packages of data sources by the word that names them in a script."""
+
+
+def named_in(text: str) -> set[Package]:
+    """The packages that a script may need, by its words."""
+    return {package for word, package in _NAMED.items() if re.search(rf"(?i)\b{word}\b", text)}
+
+
+def at_start(packages: Iterable[Package]) -> dict[str, str]:
+    """Settings by which a session has packages from its start; what cannot be had is reported when it is used.
+
+    Errors that are raised by classes of a package reach the driver only then: a package that is added later is not seen
+    by the threads that take the results of tasks.
+    """
+    found: list[Path] = []
+    for package in sorted(packages, key=lambda each: each.name):
+        with suppress(PackageError):
+            found += fetched(package)
+    return {"spark.jars": ",".join(map(str, found))} if found else {}
+
+
+def cache() -> Path:
+    """The user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "headgate")
+
+
+def fetched(package: Package) -> list[Path]:
+    """The jars of a package; fetched if they are not in the cache. PackageError if they cannot be had."""
+    found = package.jars()
+    if found:
+        return found
+    program = shutil.which("mvn")
+    if program is None:
+        raise PackageError(f"there is no Maven (mvn) to fetch it; {package.hint()}")
+    folder = package.folder()
+    print(f"headgate: fetching {package.name} for Spark {_spark_version()} into {folder}", file=sys.stderr, flush=True)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{package.name}-") as work:
+            maven = _Maven(program, cache() / "maven", Path(work))
+            for library in package.libraries:
+                maven.fetch(library.filled(_spark_version()), package.alone)
+            try:
+                (maven.work / "jars").rename(folder)
+            except OSError:
+                # Another process was faster.
+                if not package.jars():
+                    raise
+    except OSError as error:
+        raise PackageError(f"{folder} cannot be written: {error.strerror or error}; {package.hint()}") from error
+    except (subprocess.TimeoutExpired, _NotFound) as error:
+        raise PackageError(f"Maven cannot fetch it: {error}; {package.hint()}") from error
+    return package.jars()
+
+
+class _NotFound(Exception):
+    """Maven does not give a library."""
+
+
+@dataclass(frozen=True)
+class _Maven:
+    """Runs Maven with a local repository of ours, so that its files are where they are looked for."""
+
+    program: str
+    repository: Path
+    work: Path
+
+    def fetch(self, library: Library, alone: bool) -> None:
+        """Puts the newest version that can be had into the folder `jars`."""
+        (self.work / "jars").mkdir(exist_ok=True)
+        last = "no version is published"
+        for version in self._versions(library)[:_ATTEMPTS]:
+            if not alone:
+                problem = self._with_dependencies(library, version)
+            elif (problem := self._get(library, version)) is None:
+                name = f"{library.artifact}-{version}.jar"
+                shutil.copy(self._place(library) / version / name, self.work / "jars" / name)
+            if problem is None:
+                return
+            last = problem
+        raise _NotFound(f"{library}: {last}")
+
+    def _versions(self, library: Library) -> list[str]:
+        """The published versions that fit, the newest first."""
+        problem = self._get(library, "LATEST")
+        lists = list(self._place(library).glob("maven-metadata-*.xml"))
+        if not lists:
+            raise _NotFound(f"{library}: {problem}")
+        named = {found.text or "" for file in lists for found in ElementTree.parse(file).iter("version")}
+        most = _order(library.at_most) if library.at_most else None
+        fitting = [v for v in named if v.startswith(library.series) and (most is None or _order(v) <= most)]
+        return sorted(fitting, key=_order, reverse=True)
+
+    def _get(self, library: Library, version: str) -> str | None:
+        coordinates = f"{library.group}:{library.artifact}:{version}"
+        return self._run("dependency:get", f"-Dartifact={coordinates}", "-Dtransitive=false")
+
+    def _with_dependencies(self, library: Library, version: str) -> str | None:
+        part = f"<groupId>{library.group}</groupId><artifactId>{library.artifact}</artifactId>"
+        (self.work / "pom.xml").write_text(_POM.format(f"{part}<version>{version}</version>"))
+        return self._run("dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=jars")
+
+    def _run(self, *arguments: str) -> str | None:
+        """Runs Maven; the reason in one line if it fails."""
+        done = subprocess.run(
+            [self.program, "-q", "-B", f"-Dmaven.repo.local={self.repository}", *arguments],
+            cwd=self.work,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT,
+            check=False,
+        )
+        if done.returncode == 0:
+            return None
+        said = [line.partition("[ERROR] ")[2] for line in done.stdout.splitlines() if "[ERROR] " in line]
+        return said[0].partition(" -> [Help")[0] if said else f"exit code {done.returncode}"
+
+    def _place(self, library: Library) -> Path:
+        return self.repository.joinpath(*library.group.split("."), library.artifact)
+
+
+def _order(version: str) -> tuple[tuple[int, ...], bool, str]:
+    """A key by which versions are in order, previews before their release.
+
+    >>> sorted(["4.1.0", "4.0.10", "4.1.0-preview1", "4.0.9"], key=_order)
+    ['4.0.9', '4.0.10', '4.1.0-preview1', '4.1.0']
+    """
+    release, _, rest = version.partition("-")
+    return tuple(int(part) for part in re.findall(r"\d+", release)), not rest, rest
+
+
+_added: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+"""The names of the packages that were added to a Spark context."""
+_thread = threading.local()
+
+
+def provide(spark: Any, *packages: Package) -> None:
+    """Adds packages to a session, and makes their classes visible to this thread. PackageError if one cannot be had."""
+    known = _added.setdefault(spark.sparkContext, set())
+    for package in packages:
+        if package.name not in known:
+            for jar in fetched(package):
+                spark.sql(f"ADD JAR '{jar}'")
+            known.add(package.name)
+    see_added(spark)
+
+
+def see_added(spark: Any) -> None:
+    """Lets what this thread starts in the JVM find the packages that were added to a session.
+
+    PySpark gives each thread one of the JVM's; Spark and Kafka look for classes by the thread's class loader, which the
+    streaming query that it starts inherits.
+    """
+    if not _added.get(spark.sparkContext) or getattr(_thread, "context", None) is spark.sparkContext:
+        return
+    loader = spark._jsparkSession.sharedState().jarClassLoader()
+    spark.sparkContext._jvm.java.lang.Thread.currentThread().setContextClassLoader(loader)
+    _thread.context = spark.sparkContext
+
+
+def class_path(jars: Sequence[Path]) -> str:
+    """Jars as Java's option -cp takes them."""
+    return os.pathsep.join(str(jar) for jar in jars)
+
+
+def _spark_version() -> str:
+    import pyspark
+
+    return str(pyspark.__version__)

@@ -1,0 +1,140 @@
+"""Static tables that change: reads them again when their time has come or when their files have changed.
+
+A new version is part of the plan from some epoch on: every row that reaches the join in that epoch or later sees it. A
+table that cannot be read keeps its last version; the error is shown until a later attempt succeeds.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.graph.queries import Table
+
+LOOK = 1.0
+"""Seconds between two looks at the files of tables that are read again on change."""
+
+
+@dataclass
+class _Watched:
+    """When a table was read, and what its files were then."""
+
+    table: Table
+    read_at: float
+    files: object
+    version: int = 1
+    error: str | None = None
+
+
+class TableRefresh:
+    """Reads tables again on a thread of its own, from `start` until `close`.
+
+    - `read` reads a table; its error is kept and shown
+    - `changed` is called with the name and the rows of a table whose rows have changed
+    - `spark` lists files that are not on this machine
+    """
+
+    def __init__(
+        self,
+        spark: Any,
+        read: Callable[[Table], pa.Table],
+        changed: Callable[[str, pa.Table], None],
+        look: float = LOOK,
+    ) -> None:
+        self._spark = spark
+        self._read = read
+        self._changed = changed
+        self._look = look
+        self._watched: dict[str, _Watched] = {}
+        self._rows: dict[str, pa.Table] = {}
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def watch(self, table: Table, rows: pa.Table, files: object) -> None:
+        """Reads a table again as it asks; `rows` are those read now, `files` the `fingerprint` from before."""
+        if table.refresh is None and not table.on_change:
+            return
+        self._watched[table.name] = _Watched(table, time.monotonic(), files)
+        self._rows[table.name] = rows
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="headgate-tables", daemon=True)
+            self._thread.start()
+
+    def fingerprint(self, table: Table) -> object:
+        """The files of a table with their sizes and times; None if they cannot be listed."""
+        path = table.options.get("path")
+        if path is None or not table.on_change:
+            return None
+        try:
+            return _local_files(path) if "://" not in path else self._other_files(path)
+        except Exception:
+            # A file that vanishes while it is listed: the next look is different.
+            return None
+
+    def report(self) -> dict[str, dict[str, Any]]:
+        """By table: the number of versions so far, its rows, and why it could not be read again, if so."""
+        return {
+            name: {"version": each.version, "rows": self._rows[name].num_rows, "error": each.error}
+            for name, each in list(self._watched.items())
+        }
+
+    def close(self) -> None:
+        """No table is read from now on."""
+        self._closed.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(10.0)
+
+    def _run(self) -> None:
+        while not self._closed.wait(self._pause()):
+            for watched in list(self._watched.values()):
+                self._check(watched)
+
+    def _pause(self) -> float:
+        """Seconds until the next look."""
+        now = time.monotonic()
+        tables = list(self._watched.values())
+        waits = [each.read_at + each.table.refresh / 1e6 - now for each in tables if each.table.refresh is not None]
+        if any(each.table.on_change for each in tables):
+            waits.append(self._look)
+        return max(0.05, min(waits))
+
+    def _check(self, watched: _Watched) -> None:
+        table, now = watched.table, time.monotonic()
+        due = table.refresh is not None and now >= watched.read_at + table.refresh / 1e6
+        files = self.fingerprint(table)
+        if not due and (not table.on_change or files == watched.files):
+            return
+        watched.read_at = now
+        try:
+            rows = self._read(table)
+            if not rows.equals(self._rows[table.name]):
+                self._changed(table.name, rows)
+                self._rows[table.name] = rows
+                watched.version += 1
+            watched.error = None
+            watched.files = files
+        except Exception as error:
+            watched.error = str(error)
+
+    def _other_files(self, path: str) -> object:
+        jvm = self._spark.sparkContext._jvm
+        place = jvm.org.apache.hadoop.fs.Path(path)
+        listed = place.getFileSystem(self._spark.sparkContext._jsc.hadoopConfiguration()).listFiles(place, True)
+        found = []
+        while listed.hasNext():
+            file = listed.next()
+            found.append((file.getPath().toString(), file.getLen(), file.getModificationTime()))
+        return sorted(found)
+
+
+def _local_files(path: str) -> object:
+    """A file, or all files below a folder."""
+    names = [path] if os.path.isfile(path) else [os.path.join(at, n) for at, _, some in os.walk(path) for n in some]
+    stats = [(name, os.stat(name)) for name in sorted(names)]
+    return [(name, stat.st_size, stat.st_mtime_ns, stat.st_ino) for name, stat in stats]

@@ -1,0 +1,128 @@
+"""The lives of queries: phases by the clock, what a restart takes over, and the thread that keeps time."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headgate.control.lifecycle import Timetable, active, changes, continued, has_begun, next_change
+from headgate.graph.queries import QueryClass
+from headgate.graph.specs import Spec
+from headgate.spark.checkpoint import Checkpoint, Commit
+from headgate.spark.plan import Plan
+from headgate.sql import SqlError
+from tests.runtime.plans import CRITICAL, above, query, source
+from tests.sql.scripts import declared
+
+SECOND = 1_000_000
+
+
+def test_phases_follow_the_clock() -> None:
+    timed = replace(query("q", source()), start=100 * SECOND, stop=200 * SECOND, pause="keep")
+    assert [timed.phase(now) for now in (99.9, 100, 199.9, 200)] == ["scheduled", "paused", "paused", "stopped"]
+    assert replace(timed, pause="").phase(100) == "running"
+    assert replace(timed, stopped=True).phase(0) == "stopped"
+    queries = {"q": timed, "r": query("r", source())}
+    assert list(active(queries, 50)) == ["r"]
+    assert list(active(queries, 150)) == ["q", "r"]
+    assert [next_change(queries.values(), now) for now in (50, 100, 250)] == [100, 200, None]
+    assert next_change([replace(timed, stopped=True)], 50) is None
+
+
+def test_times_are_in_the_zone_of_the_session() -> None:
+    catalog = declared()
+    catalog.execute(
+        "SET TIME ZONE 'Europe/Berlin';"
+        "CREATE QUERY q START AT '2026-07-01 12:00:00' STOP AT '2026-07-01T12:00:01.5Z' ONCE AS SELECT * FROM sensors"
+    )
+    made = catalog.queries["q"]
+    assert made.start is not None
+    assert made.stop is not None
+    assert made.stop - made.start == 7201.5 * SECOND
+    assert made.once
+
+
+def test_a_restart_takes_over_what_changed_while_running() -> None:
+    plan = above(source(), 1)
+    script = {name: query(name, plan) for name in ("altered", "paused", "ended", "edited", "plain", "later")}
+    script["ended"] = replace(script["ended"], once=True)
+    script["later"] = replace(script["later"], start=99 * SECOND)
+    now = {
+        **script,
+        "altered": replace(script["altered"], cls=CRITICAL, spec=Spec(latency=5)),
+        "paused": replace(script["paused"], pause="drop"),
+        "edited": replace(script["edited"], pause="keep"),
+    }
+    known = changes(script, now, 50.0)
+    assert {after.name for _, after in known} == {"altered", "paused", "edited", "later"}
+    edited = {**script, "edited": replace(script["edited"], spec=Spec(latency=7))}
+    found = continued(edited, known, ["ended", "gone"], {"critical": QueryClass("critical", 9)})
+    assert set(found) == {"altered", "paused", "ended"}, "the script says something new of `edited`"
+    assert (found["altered"].cls.priority, found["altered"].spec) == (9, Spec(latency=5))
+    assert found["paused"].pause == "drop"
+    assert found["ended"].stopped
+
+
+def test_the_checkpoint_knows_queries_that_do_not_run(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(str(tmp_path))
+    later = replace(query("later", above(source(), 2)), start=99 * SECOND, sql="SELECT 2")
+    running = query("now", above(source(), 1))
+    known = changes({}, {"later": later, "now": running}, 50.0)
+    name = Plan((running,), "cqc", known=known).save(checkpoint)
+    assert Plan.known_queries(checkpoint, name) == known == ((later, later),)
+    assert Plan.load(checkpoint, name).known == known
+    assert Plan.described(checkpoint, Commit(0, plan=name))["later"]["sql"] == "SELECT 2"
+
+
+def test_a_restart_may_declare_what_has_begun(tmp_path: Path) -> None:
+    """A script with START AT is run again when that time has passed."""
+    script = "CREATE QUERY q START AT '2025-06-01 00:00:00' AS SELECT location FROM sensors"
+    checkpoint = Checkpoint(str(tmp_path))
+    known = replace(query("q", source()), sql="SELECT location FROM sensors")
+    catalog = declared(lambda name, sql: has_begun(str(tmp_path), name, sql))
+    with pytest.raises(SqlError, match="is in the past"):
+        catalog.execute(script)
+    checkpoint.commit(Commit(0, plan=Plan((known,), "cqc").save(checkpoint)))
+    catalog.execute(script)
+    with pytest.raises(SqlError, match="is in the past"):
+        catalog.execute(script.replace("QUERY q", "QUERY other"))
+
+
+def test_a_plan_without_queries_that_have_ended() -> None:
+    parts = tuple(query(name, above(source(), 1)) for name in ("a", "a/0", "b"))
+    plan = Plan((parts[0], parts[2]), "cqc", parts=parts).without(["a"])
+    assert [each.name for each in plan.queries] == ["b"]
+    assert [each.name for each in plan.parts] == ["b"]
+
+
+def test_the_timetable_acts_when_it_is_time_and_when_woken() -> None:
+    now, acted = [100.0], threading.Semaphore(0)
+    due: list[float | None] = [None]
+    table = Timetable(lambda: due[0], acted.release, lambda: now[0])
+    try:
+        assert not acted.acquire(timeout=0.05), "nothing is due"
+        table.wake()
+        assert acted.acquire(timeout=60)
+        due[0] = 90.0
+        table.wake()
+        for _ in range(3):
+            assert acted.acquire(timeout=60), "what is due is done, until it is no longer due"
+    finally:
+        table.close()
+
+
+def test_an_error_does_not_end_the_timetable() -> None:
+    tried = threading.Semaphore(0)
+
+    def fail() -> None:
+        tried.release()
+        raise RuntimeError("the engine has stopped")
+
+    table = Timetable(lambda: None, fail)
+    for _ in range(2):
+        table.wake()
+        assert tried.acquire(timeout=60)
+    table.close()

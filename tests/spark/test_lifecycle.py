@@ -1,0 +1,190 @@
+"""Queries that come, pause, move and go on Spark while others run, with one replica and with two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headgate as hg
+from tests.arriving import arrive_json
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = """
+CREATE CLASS critical WITH (priority = 6);
+CREATE STREAM s (ts TIMESTAMP, k STRING, v INT, WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS)
+USING json OPTIONS (path '{root}/in');
+CREATE QUERY alarm CLASS critical AS SELECT v FROM s WHERE v >= 0;
+CREATE QUERY kept AS SELECT k, v FROM s WHERE v % 2 = 0;
+CREATE QUERY lost AS SELECT v FROM s WHERE v % 2 = 1;
+CREATE QUERY total AS SELECT count(*) AS n, sum(v) AS t FROM s;
+CREATE QUERY windows AS SELECT window(ts, '10 seconds') AS w, count(*) AS n FROM s GROUP BY window(ts, '10 seconds');
+CREATE QUERY first ONCE AS SELECT max(v) AS most FROM s GROUP BY window(ts, '10 seconds');
+"""
+
+
+class Feed:
+    """Rows that arrive, a hundred at a time and a second of event time apart."""
+
+    def __init__(self, root: Path, engine: hg.Engine) -> None:
+        self.root, self.engine, self.rows = root, engine, 0
+
+    def more(self) -> None:
+        """A hundred rows, and waits until the highest class has answered them."""
+        ahead = range(self.rows, self.rows + 100)
+        self.rows += 100
+        made = [{"ts": f"2024-03-01T10:{n // 60:02d}:{n % 60:02d}Z", "k": f"k{n % 7}", "v": n} for n in ahead]
+        before = self.engine.results("alarm").num_rows
+        arrive_json(self.root / "in" / f"{self.rows}.json", made)
+        wait_until(lambda: self.engine.results("alarm").num_rows == before + 100)
+
+
+def opened(spark: Any, root: Path, replicas: int) -> hg.Engine:
+    engine = hg.Engine("cqc", str(root / "ck"), spark=spark, replicas=replicas, results=100_000)
+    engine.execute(SCRIPT.format(root=root))
+    return engine
+
+
+def state(engine: hg.Engine, query: str) -> Any:
+    return engine.metrics()["queries"][query]["state"]
+
+
+def values(engine: hg.Engine, query: str) -> list[int]:
+    found: list[int] = sorted(engine.results(query).column("v").to_pylist())
+    return found
+
+
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_life(spark: Any, tmp_path: Path, replicas: int) -> None:
+    (tmp_path / "in").mkdir()
+    engine = opened(spark, tmp_path, replicas)
+    feed = Feed(tmp_path, engine)
+    engine.start()
+    feed.more()
+    for query in ("kept", "lost", "total"):
+        wait_until(lambda query=query: engine.results(query).num_rows > 0)  # type: ignore[misc]
+    wait_until(lambda: state(engine, "first") == "stopped")
+    answer = sorted(engine.results("first").column("most").to_pylist())
+    engine.execute(
+        "PAUSE QUERY kept KEEP ROWS; PAUSE QUERY total; PAUSE QUERY windows; ALTER QUERY lost SET CLASS critical"
+    )
+    engine.pause("lost", keep=False)
+    with pytest.raises(hg.SqlError, match="query kept is paused already"):
+        engine.pause("kept")
+    with pytest.raises(hg.SqlError, match="query alarm is not paused"):
+        engine.resume("alarm")
+    feed.more()
+    feed.more()
+    wait_until(lambda: engine.metrics()["queries"]["lost"].get("dropped", 0) >= 100)
+    assert (len(values(engine, "kept")), len(values(engine, "lost"))) == (50, 50)
+    assert state(engine, "kept") == "paused"
+    if replicas == 2:
+        with pytest.raises(ValueError, match="is paused, and its rows cannot be moved"):
+            engine.rescale(1)
+    # Without an epoch after it: a restart knows it all the same.
+    engine.stop_query("windows")
+    engine.stop()
+
+    engine = opened(spark, tmp_path, replicas)
+    seen = feed.rows
+    feed = Feed(tmp_path, engine)
+    feed.rows = seen
+    engine.start()
+    try:
+        assert [state(engine, name) for name in ("kept", "lost", "total", "windows", "first")] == [
+            *["paused"] * 3,
+            *["stopped"] * 2,
+        ]
+        assert engine.queries["lost"].cls.name == "critical", "it was moved while it ran"
+        feed.more()
+        engine.resume("lost")
+        engine.execute("RESUME QUERY kept; RESUME QUERY total")
+        feed.more()
+        # The rows of the first hundred were published by the first engine.
+        wait_until(lambda: values(engine, "kept") == list(range(100, 500, 2)))
+        wait_until(lambda: values(engine, "lost") == list(range(401, 500, 2)))
+        wait_until(lambda: engine.results("total").to_pylist() == [{"n": 500, "t": sum(range(500))}])
+        assert engine.results("first").num_rows == 0, f"it has answered already: {answer}"
+        assert engine.metrics()["queries"]["lost"]["dropped"] == 300, "of both parities: they come to its selection"
+        with pytest.raises(hg.SqlError, match="query windows has stopped"):
+            engine.resume("windows")
+        engine.drop("windows")
+        engine.query("windows", "SELECT count(*) AS n FROM s")
+        feed.more()
+        wait_until(lambda: engine.results("windows").to_pylist() == [{"n": 100}])
+    finally:
+        engine.stop()
+
+
+def test_a_query_begins_and_ends_on_time(spark: Any, tmp_path: Path) -> None:
+    """Nothing runs before the first query begins; the clock is the machine's, and only its order is relied on."""
+    (tmp_path / "in").mkdir()
+    engine = hg.Engine("cqc", str(tmp_path / "ck"), spark=spark)
+    engine.execute(SCRIPT.format(root=tmp_path).split("CREATE QUERY")[0])
+    now = datetime.now(UTC)
+    with pytest.raises(hg.SqlError, match="START AT '2001-01-01 00:00:00' is in the past"):
+        engine.query("late", "SELECT v FROM s", start="2001-01-01 00:00:00")
+    engine.query("alarm", "SELECT v FROM s", start=now + timedelta(seconds=3))
+    engine.query("never", "SELECT v FROM s", start=now + timedelta(days=3))
+    with pytest.raises(hg.EngineError, match="query alarm starts later; leave out START AT, or drop it, to run once"):
+        engine.run_once()
+    engine.start()
+    try:
+        feed = Feed(tmp_path, engine)
+        wait_until(lambda: state(engine, "alarm") == "running")
+        feed.more()
+        end = datetime.now(UTC) + timedelta(seconds=2)
+        engine.query("brief", "SELECT k, v FROM s", stop=end)
+        assert state(engine, "never") == "scheduled"
+        wait_until(lambda: state(engine, "brief") == "stopped")
+        wait_until(lambda: "brief" not in [query.name for query in engine._epochs.plan.queries])  # type: ignore[union-attr]
+        feed.more()
+        assert engine.results("brief").num_rows == 0
+    finally:
+        engine.stop()
+
+
+@pytest.mark.slow
+def test_a_job_of_200_queries_takes_one_more_and_lets_one_go(spark: Any, tmp_path: Path) -> None:
+    """A new query answers within two epochs, a stopped one frees its memory, and class critical waits one epoch at
+    most for either."""
+    (tmp_path / "in").mkdir()
+    engine = hg.Engine("cqc", spark=spark)
+    engine.execute(SCRIPT.format(root=tmp_path).split("CREATE QUERY")[0])
+    engine.query("alarm", "SELECT v FROM s WHERE v >= 0", cls="critical")
+    for number in range(199):
+        engine.query(f"q{number}", f"SELECT k, sum(v) AS t, count(*) AS n FROM s WHERE v % 199 <> {number} GROUP BY k")
+    engine.start()
+    try:
+        feed = Feed(tmp_path, engine)
+        for _ in range(3):
+            feed.more()
+        wait_until(lambda: engine.metrics()["queries"]["q7"].get("state_bytes", 0) > 0)
+
+        def epochs(change: Callable[[], None]) -> int:
+            """The epochs from a change until class critical has answered rows that arrive right after it."""
+            change()
+            before = engine.metrics()["epochs"]
+            feed.more()
+            return int(engine.metrics()["epochs"]) - before
+
+        usual = epochs(lambda: None)
+        taken = epochs(lambda: engine.query("new", "SELECT ts, k, v FROM s WHERE v % 3 = 0") and None)
+        first = engine.metrics()["epochs"]
+        wait_until(lambda: engine.results("new").num_rows > 0)
+        assert engine.metrics()["epochs"] - first <= 1, "with those until the highest class has answered: two"
+        assert taken <= usual + 2, "the change itself is an epoch, and the rows wait for one at most"
+        before = engine.metrics()["queries"]["q7"]["state_bytes"]
+        held = sum(each["state_bytes"] for each in engine.metrics()["operators"])
+        assert before > 0
+        assert epochs(lambda: engine.stop_query("q7")) <= usual + 2
+        wait_until(lambda: sum(each["state_bytes"] for each in engine.metrics()["operators"]) < held)
+        assert engine.metrics()["queries"]["q7"]["state"] == "stopped"
+        wait_until(lambda: not engine.metrics()["queries"]["q7"].get("state_bytes", 0))
+    finally:
+        engine.stop()

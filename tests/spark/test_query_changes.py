@@ -1,0 +1,92 @@
+"""Queries that answer once, pause and change in epochs: what commits keep, and what a restart continues with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.spark.epochs_run import Run
+
+SCRIPT = """
+CREATE CLASS critical WITH (priority = 6);
+CREATE STREAM s (ts TIMESTAMP, k INT, WATERMARK FOR ts AS ts - INTERVAL 1 SECOND) USING rate;
+CREATE QUERY all_rows AS SELECT k FROM s;
+CREATE QUERY first ONCE AS SELECT window(ts, '10 seconds').start AS w, count(*) AS n
+FROM s GROUP BY window(ts, '10 seconds');
+CREATE QUERY total AS SELECT count(*) AS n FROM s;
+"""
+
+
+def keys(run: Run) -> list[int]:
+    return sorted(row[0] for row in run.results("all_rows"))
+
+
+def test_a_query_that_answers_once_ends_with_its_first_answer(tmp_path: Path) -> None:
+    run = Run(tmp_path, SCRIPT)
+    run.bring("s", (1.0, 1), (2.0, 2))
+    assert run.results("first") == []
+    assert run.epochs.commit.ended == ()
+    run.bring("s", (15.0, 3))
+    assert [n for _, n in run.results("first")] == [2]
+    assert run.epochs.commit.ended == ("first",)
+    assert "first" not in [query.name for query in run.epochs.plan.queries]
+    assert [epoch.answered for epoch in run.done if epoch.answered] == [("first",)]
+    run.bring("s", (35.0, 4))
+    assert [n for _, n in run.results("first")] == [2], "the window from 10 s on is not put out"
+    assert keys(run) == [1, 2, 3, 4], "others go on"
+    run.change()
+    run.bring("s", (95.0, 5))
+    assert [n for _, n in run.results("first")][1:] == [], "it was declared again, and begins anew"
+    assert run.epochs.commit.ended == ()
+
+
+def test_a_pause_holds_in_a_new_host_and_after_a_restart(tmp_path: Path) -> None:
+    run = Run(tmp_path, SCRIPT)
+    run.bring("s", (1.0, 1))
+    run.catalog.pause_query("all_rows")
+    run.catalog.pause_query("total", keep=False)
+    run.change()
+    run.bring("s", (2.0, 2))
+    assert keys(run) == [1]
+    assert run.epochs.waiting == 0, "no epochs for rows that are to wait"
+    again = Run(tmp_path, SCRIPT)
+    again.batches = run.batches
+    again.catalog.pause_query("all_rows")
+    again.catalog.pause_query("total", keep=False)
+    again.change()
+    again.bring("s", (3.0, 3))
+    assert keys(again) == []
+    again.catalog.resume_query("all_rows")
+    again.catalog.resume_query("total")
+    again.change()
+    again.bring("s", (4.0, 4))
+    assert keys(again) == [2, 3, 4]
+    assert again.results("total")[-1][0] == 2, "the rows of 2 and 3 were dropped"
+
+
+def test_a_stopped_query_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Rows that wait for it, its state, and results that nobody has taken: a paused query has all of them."""
+    run = Run(tmp_path, SCRIPT)
+    run.bring("s", (1.0, 1))
+    run.catalog.pause_query("all_rows")
+    run.change()
+    run.bring("s", (2.0, 2))
+    place = run.epochs.commit.snapshots[0]
+    manifest = run.checkpoint.manifest(place)
+    assert manifest["queues"] or manifest["outboxes"]
+    for name in ("all_rows", "total"):
+        run.catalog.stop_query(name)
+    run.change()
+    run.bring("s", (3.0, 3))
+    manifest = run.checkpoint.manifest(run.epochs.commit.snapshots[0])
+    assert (manifest["queues"], manifest["outboxes"]) == ({}, {})
+    assert len(manifest["operators"]) == 1, "only that of `first`"
+
+
+def test_a_query_that_moves_to_another_class_keeps_its_state(tmp_path: Path) -> None:
+    run = Run(tmp_path, SCRIPT)
+    run.bring("s", (1.0, 1))
+    run.catalog.execute("ALTER QUERY total SET CLASS critical; ALTER QUERY total SET (latency = '1 s')")
+    run.change()
+    run.bring("s", (2.0, 2))
+    assert run.results("total")[-1][0] == 2
+    assert not any(epoch.restored for epoch in run.done[1:])
