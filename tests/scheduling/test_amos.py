@@ -8,7 +8,6 @@ from random import Random
 import pytest
 
 from headgate.papers.amos import plans
-from headgate.papers.amos import plans
 from headgate.scheduling import PolicyError, Topology, View, policy
 from headgate.scheduling.amos import LEARNERS, Amos, ObjectiveWeights, learner
 from headgate.scheduling.amos.learners import RouletteWheel
@@ -37,7 +36,9 @@ def test_first_every_candidate_runs_once(name: str) -> None:
 
 def test_the_spec_may_change_while_it_runs() -> None:
     """On the plan of 002 Fig. 4(b), FIFO has the shortest delays and Chain the shortest queues."""
-    chosen = amos("amos:interval=2s,learner=controlled,policies=fifo(rows=1)+chain(queues=every),weights=delay*1,seed=3")
+    chosen = amos(
+        "amos:interval=2s,learner=controlled,policies=fifo(rows=1)+chain(queues=every),weights=delay*1,seed=3"
+    )
     topology = Topology.of(plans.INPUTS)
     arrivals = {name: ChangingPoisson(plans.RATES, every=5.0, until=400.0, draw=True) for name in topology.streams}
     simulation = Simulation(topology, plans.MODELS, arrivals, chosen, switch=plans.SWITCH, seed=1, tuples="whole")
