@@ -30,6 +30,8 @@ VALUE_FORMAT = OptionDeclaration(
     choices=("json", "csv", "avro", "text", "raw"),
     default="json",
 )
+_MICROSECONDS = "yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSSXXX"
+"""By default Spark writes milliseconds, and drops the rest."""
 _OURS = (
     OptionDeclaration("topic", "topic that is written to"),
     OptionDeclaration("topic_column", "STRING column of the query that names the topic of each row"),
@@ -74,6 +76,7 @@ class KafkaSink(ResultSink):
         False,
         "the messages of the last epochs are sent again after a crash, and `epoch_header` tells them; exactly once with"
         " `delivery 'exactly_once'`",
+        "tests/kafka/test_kafka_to_kafka.py",
     )
     example = "'kafka.bootstrap.servers' 'localhost:9092', topic 'alerts', key 'k', value_format 'json'"
 
@@ -163,7 +166,7 @@ def messages(rows: OutboxRows, options: Mapping[str, str]) -> list[str]:
         case "avro":
             chosen = {"value": encoded(row, options)}
         case _:
-            chosen = {"value": f"to_{form}({row})"}
+            chosen = {"value": f"to_{form}({row}, map('timestampFormat', '{_MICROSECONDS}'))"}
     chosen["value"] = f"CAST({chosen['value']} AS BINARY)"
     if query.mode == "update":
         chosen["value"] = f"IF({DELETED}, NULL, {chosen['value']})"

@@ -114,7 +114,11 @@ class SparkFormatSink(ResultSink):
         ),
         others=True,
     )
-    guarantee = Guarantee(False, "exactly once in a folder, since an epoch overwrites its own subfolder")
+    guarantee = Guarantee(
+        False,
+        "exactly once in a folder, since an epoch overwrites its own subfolder",
+        "tests/connectors/test_sinks.py::test_other_formats_of_spark",
+    )
     written_by = "executors"
 
     def __init__(self, format_: str | None = None) -> None:
