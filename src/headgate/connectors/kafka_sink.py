@@ -16,6 +16,7 @@ from headgate.connectors.kafka_producer import DirectKafkaWriter, obstacle
 from headgate.connectors.spark_format import provided, reason
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
 from headgate.graph.queries import Query
+from headgate.graph.secrets import without_secrets
 from headgate.graph.types import BINARY, STRING, Schema, sql_name
 from headgate.spark.outbox_rows import DELETED, OutboxRows
 from headgate.spark.packages import AVRO, KAFKA, PackageError, see_added
@@ -131,7 +132,7 @@ class KafkaWriter(ExecutorWriter):
         try:
             rows.empty(self._spark).selectExpr(*messages(rows, self._options))
         except Exception as error:
-            raise SinkError(f"query {self._query}: sink kafka: {reason(error)}") from error
+            raise SinkError(f"query {self._query}: sink kafka: {self._reason(error)}") from error
 
     def publish(self, rows: OutboxRows) -> None:
         self.publish_together([(self, rows)])
@@ -149,7 +150,10 @@ class KafkaWriter(ExecutorWriter):
         except Exception as error:
             names = ", ".join(sorted({each.query.name for _, each in rows}))
             whose = "query" if len(rows) == 1 else "queries"
-            raise SinkError(f"{whose} {names}: sink kafka: {reason(error)}") from error
+            raise SinkError(f"{whose} {names}: sink kafka: {self._reason(error)}") from error
+
+    def _reason(self, error: Exception) -> str:
+        return without_secrets(reason(error), self._options)
 
 
 def messages(rows: OutboxRows, options: Mapping[str, str]) -> list[str]:
