@@ -320,8 +320,9 @@ def test_what_the_kafka_writer_is_given(tmp_path: Path) -> None:
     _opened(recorder, "kafka", options, ExecutorWriter).publish(rows)
     assert recorder.format_ == "kafka"
     assert recorder.given == {"kafka.bootstrap.servers": "h:1", "kafka.x.y": "all"}
+    times = "yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSSXXX"
     assert recorder.selected == (
-        "CAST(to_csv(struct(`k`, `v`)) AS BINARY) AS value",
+        f"CAST(to_csv(struct(`k`, `v`), map('timestampFormat', '{times}')) AS BINARY) AS value",
         "CAST(CAST(`k` AS STRING) AS BINARY) AS key",
         "'t' AS topic",
     )

@@ -100,15 +100,18 @@ class Driver:
             start_new_session=True,
             text=True,
         )
-        self._commits = root / "ck" / "commits"
-        self._before = self._newest()
+        self._root = root
+        self._before = self.newest(root)
 
-    def _newest(self) -> str:
-        return max((f.name for f in self._commits.glob("*.json")), default="") if self._commits.exists() else ""
+    @staticmethod
+    def newest(root: Path) -> str:
+        """The name of the newest commit; empty if there is none."""
+        commits = root / "ck" / "commits"
+        return max((f.name for f in commits.glob("*.json")), default="") if commits.exists() else ""
 
     def wait_for_commit(self) -> None:
         """Waits until this life has committed an epoch."""
-        wait_until(lambda: self._newest() != self._before, self.process)
+        wait_until(lambda: self.newest(self._root) != self._before, self.process)
 
     def processes(self) -> dict[int, str]:
         """The commands of all processes of this life: the driver, its JVM, the daemon of Spark's workers, and these."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from headgate.bench.kafka_sides import ExpertSide, HeadgateSide, KafkaWork, Place, PlainSide, Selection
+from headgate.bench.kafka_sides import KafkaEngine, KafkaExpert, KafkaPlain, KafkaWork, TopicNames, TopicSelection
 from headgate.bench.workload import CLASSES, workload_21
 from headgate.feeder.broker import Broker
 from headgate.feeder.feed import Feed
@@ -83,7 +83,7 @@ def work_of(name: str) -> KafkaWork:
         return KafkaWork(work.queries, work.classes, work.streams, {})
     count = {"one": 1, "selections_21": 21, "selections_200": 200}[name]
     streams = [f"s{n}" for n in range(min(count, TOPICS))]
-    chosen = {f"q{n}": Selection(streams[n % len(streams)], _condition(n)) for n in range(count)}
+    chosen = {f"q{n}": TopicSelection(streams[n % len(streams)], _condition(n)) for n in range(count)}
     classes = list(CLASSES)
     return KafkaWork(
         {query: each.sql for query, each in chosen.items()},
@@ -104,17 +104,17 @@ def _condition(number: int) -> str:
 def _side(broker: Broker, name: str, side: str) -> dict[str, Any]:
     """Latencies (s) of one side by class, and the records per second that it wrote."""
     work = work_of(name)
-    place = Place(broker.servers, f"{name}.{side}.")
+    place = TopicNames(broker.servers, f"{name}.{side}.")
     _make_topics(place, work)
     feed = FeederProcess(_feeder, place, tuple(work.streams))
     feed.prepare()
     spark = local_session(f"headgate-bench-{side}", at_start({KAFKA, AVRO}))
     try:
-        system: HeadgateSide | PlainSide | ExpertSide
+        system: KafkaEngine | KafkaPlain | KafkaExpert
         if side == "headgate":
-            system = HeadgateSide(spark, work, place, CLASSES)
+            system = KafkaEngine(spark, work, place, CLASSES)
         else:
-            system = (PlainSide if side == "plain" else ExpertSide)(spark, work, place)
+            system = (KafkaPlain if side == "plain" else KafkaExpert)(spark, work, place)
         feed.start()
         try:
             system.start()
@@ -129,7 +129,7 @@ def _side(broker: Broker, name: str, side: str) -> dict[str, Any]:
     return _figures(place, work, since, since + MEASURED)
 
 
-def _figures(place: Place, work: KafkaWork, since: float, until: float) -> dict[str, Any]:
+def _figures(place: TopicNames, work: KafkaWork, since: float, until: float) -> dict[str, Any]:
     found: dict[str, Any] = {}
     written = 0
     for cls in dict.fromkeys(work.classes.values()):
@@ -141,7 +141,7 @@ def _figures(place: Place, work: KafkaWork, since: float, until: float) -> dict[
     return {**found, "records_per_s": written / (until - since)}
 
 
-def _ages(place: Place, queries: Sequence[str], since: float, until: float) -> list[float]:
+def _ages(place: TopicNames, queries: Sequence[str], since: float, until: float) -> list[float]:
     """By record that appeared in the time: from the producer's time of its row until the broker had the record."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -159,7 +159,7 @@ def _ages(place: Place, queries: Sequence[str], since: float, until: float) -> l
     return ages
 
 
-def _make_topics(place: Place, work: KafkaWork) -> None:
+def _make_topics(place: TopicNames, work: KafkaWork) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
     names = [place.source(stream) for stream in work.streams], [place.sink(query) for query in work.queries]
@@ -170,6 +170,6 @@ def _make_topics(place: Place, work: KafkaWork) -> None:
         done.result()
 
 
-def _feeder(place: Place, streams: Sequence[str]) -> Feeder:
+def _feeder(place: TopicNames, streams: Sequence[str]) -> Feeder:
     feeds = [Feed(stream, Readings(), Constant(RATE)) for stream in streams]
     return Feeder(KafkaTarget(place.servers, place.source("")), feeds, seed=1, every=_EVERY, stamp="arrived")

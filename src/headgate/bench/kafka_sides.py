@@ -17,7 +17,7 @@ DELAY = 1.0
 
 
 @dataclass(frozen=True)
-class Selection:
+class TopicSelection:
     """A query that only selects, in parts: an expert needs the condition by itself."""
 
     stream: str
@@ -35,11 +35,11 @@ class KafkaWork:
     queries: Mapping[str, str]
     classes: Mapping[str, str]
     streams: Sequence[str]
-    selections: Mapping[str, Selection]
+    selections: Mapping[str, TopicSelection]
 
 
 @dataclass(frozen=True)
-class Place:
+class TopicNames:
     """The broker, and the prefix of the topics of one side: `<prefix>in.<stream>` and `<prefix>out.<query>`."""
 
     servers: str
@@ -52,10 +52,10 @@ class Place:
         return f"{self.prefix}out.{query}"
 
 
-class HeadgateSide:
+class KafkaEngine:
     """All queries in one engine."""
 
-    def __init__(self, spark: Any, work: KafkaWork, place: Place, priorities: Mapping[str, int]) -> None:
+    def __init__(self, spark: Any, work: KafkaWork, place: TopicNames, priorities: Mapping[str, int]) -> None:
         engine = self._engine = Engine("cqc", spark=spark, budget=0.5)
         for cls, priority in priorities.items():
             engine.execute(f"CREATE CLASS {cls} WITH (priority = {priority})")
@@ -84,7 +84,7 @@ class HeadgateSide:
 class _Streaming:
     """Streaming queries with checkpoints of their own."""
 
-    def __init__(self, spark: Any, work: KafkaWork, place: Place) -> None:
+    def __init__(self, spark: Any, work: KafkaWork, place: TopicNames) -> None:
         self._spark = spark
         self._work = work
         self._place = place
@@ -111,7 +111,7 @@ class _Streaming:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-class PlainSide(_Streaming):
+class KafkaPlain(_Streaming):
     """One streaming query for each query, each with its own read of its topics."""
 
     def start(self) -> None:
@@ -127,7 +127,7 @@ class PlainSide(_Streaming):
             self._running.append(writer.option("checkpointLocation", f"{self._folder}/{name}").start())
 
 
-class ExpertSide(_Streaming):
+class KafkaExpert(_Streaming):
     """One streaming query for all selections: each row is repeated for the queries that want it, and written once."""
 
     def start(self) -> None:

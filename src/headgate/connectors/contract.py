@@ -35,6 +35,18 @@ class Connector(ABC):  # noqa: B024 - each kind has its own abstract method
 
 
 @dataclass(frozen=True)
+class Guarantee:
+    """How often a row or a result arrives after crashes, by what means, and the test that shows it."""
+
+    exactly_once: bool
+    means: str
+    test: str = "tests/connectors/test_sinks.py::test_every_sink_writes_each_epoch_as_it_guarantees"
+
+    def __str__(self) -> str:
+        return f"{'exactly' if self.exactly_once else 'at least'} once: {self.means}"
+
+
+@dataclass(frozen=True)
 class SourceGroup:
     """The options by which streams are read as one source, and the column that tells them apart."""
 
@@ -47,11 +59,17 @@ class StreamSource(Connector):
     """A source of streams.
 
     `together` is the option by which Spark reads several streams as one source: a folder or a topic. `limit`: options
-    for a stream of a lower class, by which a trigger reads rows for a fraction of a second.
+    for a stream of a lower class, by which a trigger reads rows for a fraction of a second. `guarantee` is that of the
+    rows that queries see after crashes.
     """
 
     together: str | None = None
     limit: Mapping[str, str] = MappingProxyType({})
+    guarantee: Guarantee = Guarantee(
+        True,
+        "the commit of an epoch names the rows that it has read, and Spark reads what is not committed again",
+        "tests/spark/test_protocol.py",
+    )
 
     @abstractmethod
     def open(self, spark: Any, streams: Sequence[Stream]) -> SourceRows:
@@ -86,17 +104,6 @@ class StaticTable(Connector):
     @abstractmethod
     def open(self, spark: Any, table: Table) -> Any:
         """A DataFrame with the declared columns."""
-
-
-@dataclass(frozen=True)
-class Guarantee:
-    """How often a result arrives after crashes, and by what means."""
-
-    exactly_once: bool
-    means: str
-
-    def __str__(self) -> str:
-        return f"{'exactly' if self.exactly_once else 'at least'} once: {self.means}"
 
 
 class ResultSink(Connector):

@@ -31,7 +31,11 @@ class DeltaSink(SparkFormatSink):
             "txnVersion": "Headgate sets it, so that an epoch is applied once",
         },
     )
-    guarantee = Guarantee(True, "the epoch is the version of a Delta transaction, which Delta applies once")
+    guarantee = Guarantee(
+        True,
+        "the epoch is the version of a Delta transaction, which Delta applies once",
+        "tests/connectors/test_sinks.py::test_what_the_delta_writer_is_given",
+    )
     example = "path '{folder}/out'"
 
     def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> Writer:

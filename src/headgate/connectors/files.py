@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
-from headgate.connectors.contract import quoted
+from headgate.connectors.contract import Guarantee, quoted
 from headgate.connectors.spark_format import SparkFormatSource, SparkFormatTable, check_columns
 from headgate.connectors.value_format import RAW
 from headgate.graph.options import OptionDeclaration, OptionProblem
@@ -89,6 +89,11 @@ class FileSource(SparkFormatSource):
     together = "path"
     limit = MappingProxyType({"maxBytesPerTrigger": str(8 << 20)})
     parsed = False
+    guarantee = Guarantee(
+        True,
+        "the commit of an epoch names the files that it has read; a file must not change once it is there",
+        "tests/crash/test_crash.py",
+    )
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
         del schema

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from headgate.connectors.avro_values import AVRO_OPTIONS, avro_problem, decoded
-from headgate.connectors.contract import SourceGroup, quoted
+from headgate.connectors.contract import Guarantee, SourceGroup, quoted
 from headgate.connectors.spark_format import SparkFormatSource, check_columns
 from headgate.connectors.value_format import RAW, parsed_row, value_format, value_problem
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
@@ -90,6 +90,11 @@ class KafkaSource(SparkFormatSource):
     )
     example = "'kafka.bootstrap.servers' 'localhost:9092', subscribe 'sensors', value_format 'json'"
     together = "subscribe"
+    guarantee = Guarantee(
+        True,
+        "the commit of an epoch names the offsets that it has read, while Kafka keeps the messages",
+        "tests/kafka/test_kafka_to_kafka.py",
+    )
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
         given = [name for name in _CHOSEN if name in options]

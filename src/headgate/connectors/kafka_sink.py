@@ -16,6 +16,7 @@ from headgate.connectors.kafka_producer import DirectKafkaWriter, obstacle
 from headgate.connectors.spark_format import provided, reason
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
 from headgate.graph.queries import Query
+from headgate.graph.secrets import without_secrets
 from headgate.graph.types import BINARY, STRING, Schema, sql_name
 from headgate.spark.outbox_rows import DELETED, OutboxRows
 from headgate.spark.packages import AVRO, KAFKA, PackageError, see_added
@@ -30,6 +31,8 @@ VALUE_FORMAT = OptionDeclaration(
     choices=("json", "csv", "avro", "text", "raw"),
     default="json",
 )
+_MICROSECONDS = "yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSSXXX"
+"""By default Spark writes milliseconds, and drops the rest."""
 _OURS = (
     OptionDeclaration("topic", "topic that is written to"),
     OptionDeclaration("topic_column", "STRING column of the query that names the topic of each row"),
@@ -74,6 +77,7 @@ class KafkaSink(ResultSink):
         False,
         "the messages of the last epochs are sent again after a crash, and `epoch_header` tells them; exactly once with"
         " `delivery 'exactly_once'`",
+        "tests/kafka/test_kafka_to_kafka.py",
     )
     example = "'kafka.bootstrap.servers' 'localhost:9092', topic 'alerts', key 'k', value_format 'json'"
 
@@ -128,7 +132,7 @@ class KafkaWriter(ExecutorWriter):
         try:
             rows.empty(self._spark).selectExpr(*messages(rows, self._options))
         except Exception as error:
-            raise SinkError(f"query {self._query}: sink kafka: {reason(error)}") from error
+            raise SinkError(f"query {self._query}: sink kafka: {self._reason(error)}") from error
 
     def publish(self, rows: OutboxRows) -> None:
         self.publish_together([(self, rows)])
@@ -146,7 +150,10 @@ class KafkaWriter(ExecutorWriter):
         except Exception as error:
             names = ", ".join(sorted({each.query.name for _, each in rows}))
             whose = "query" if len(rows) == 1 else "queries"
-            raise SinkError(f"{whose} {names}: sink kafka: {reason(error)}") from error
+            raise SinkError(f"{whose} {names}: sink kafka: {self._reason(error)}") from error
+
+    def _reason(self, error: Exception) -> str:
+        return without_secrets(reason(error), self._options)
 
 
 def messages(rows: OutboxRows, options: Mapping[str, str]) -> list[str]:
@@ -163,7 +170,7 @@ def messages(rows: OutboxRows, options: Mapping[str, str]) -> list[str]:
         case "avro":
             chosen = {"value": encoded(row, options)}
         case _:
-            chosen = {"value": f"to_{form}({row})"}
+            chosen = {"value": f"to_{form}({row}, map('timestampFormat', '{_MICROSECONDS}'))"}
     chosen["value"] = f"CAST({chosen['value']} AS BINARY)"
     if query.mode == "update":
         chosen["value"] = f"IF({DELETED}, NULL, {chosen['value']})"

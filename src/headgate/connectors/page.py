@@ -44,15 +44,33 @@ removed. If a host cannot write a folder, for example because `path` is on the d
 """
 
 
+_ABOUT_GUARANTEES = """State is exactly once: the commit of an epoch names what was read, the state and the results. The
+table says what that means for each source and sink, and which test shows it. Files of all formats are read by one class
+and written by one class; the tests that kill the engine at every step (`tests/crash`) use Parquet.
+"""
+
+
 def page() -> str:
     """The whole page."""
-    parts = [_INTRODUCTION, "## Sinks: `INTO …`\n", _GUARANTEES, _sinks(sinks().values()), "", _other_sinks(), ""]
+    parts = [_INTRODUCTION, "## Guarantees\n", _ABOUT_GUARANTEES, _guarantees(), ""]
+    parts += ["## Sinks: `INTO …`\n", _GUARANTEES, _sinks(sinks().values()), "", _other_sinks(), ""]
     parts += [part for sink in sinks().values() for part in _section(sink, "INTO")]
     parts += ["## Sources of streams: `CREATE STREAM … USING …`\n"]
     parts += [part for source in sources().values() for part in _section(source, "USING")]
     parts += ["## Static tables: `CREATE TABLE … USING …`\n"]
     parts += [part for table in tables().values() for part in _section(table, "USING")]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _guarantees() -> str:
+    rows = ["| | after crashes | shown by |", "| --- | --- | --- |"]
+    for word, found in (("USING", sources()), ("INTO", sinks())):
+        for name, each in found.items():
+            guarantee = each.guarantee
+            lost = guarantee.means if "at most once" in guarantee.means else str(guarantee)
+            shown = f"`{guarantee.test}`" if guarantee.test else "–"
+            rows.append(f"| `{word} {name}` | {lost} | {shown} |")
+    return "\n".join(rows)
 
 
 def _sinks(found: Iterable[ResultSink]) -> str:

@@ -65,7 +65,11 @@ class PostgresqlSink(ResultSink):
     )
     replaces_rows = True
     written_by = "driver"
-    guarantee = Guarantee(True, f"an epoch and its number in the table `{_EPOCHS}` are one transaction")
+    guarantee = Guarantee(
+        True,
+        f"an epoch and its number in the table `{_EPOCHS}` are one transaction",
+        "tests/postgresql/test_kills.py",
+    )
     example = "url 'jdbc:postgresql://localhost/postgres', table 'totals', key 'k'"
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:

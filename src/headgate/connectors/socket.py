@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headgate.connectors.contract import Guarantee
 from headgate.connectors.spark_format import SparkFormatSource
 from headgate.connectors.value_format import LINE_FORMAT, columns_of, value_problem
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
@@ -25,6 +26,11 @@ class SocketSource(SparkFormatSource):
             OptionDeclaration("includeTimestamp", "adds the column `timestamp TIMESTAMP`", "boolean", default="false"),
             LINE_FORMAT,
         )
+    )
+    guarantee = Guarantee(
+        False,
+        "lines that were sent while nothing listened, or before a crash, are lost: at most once",
+        "",
     )
     example = "host 'localhost', port '9999', value_format 'json'"
 

@@ -9,6 +9,7 @@ from typing import Any
 from headgate.connectors.contract import Guarantee, ResultSink, StaticTable, StreamSource
 from headgate.graph.options import OptionDeclaration, OptionSet
 from headgate.graph.queries import Query, Stream, Table
+from headgate.graph.secrets import without_secrets
 from headgate.graph.types import Field, Schema
 from headgate.spark.outbox_rows import OutboxRows
 from headgate.spark.packages import Package, PackageError, provide, see_added
@@ -80,7 +81,8 @@ class SparkFormatSource(StreamSource):
         try:
             return (reader if schema is None else reader.schema(schema)).load()
         except Exception as error:
-            raise SourceError(f"stream {stream.name}: source {stream.source}: {reason(error)}") from error
+            said = without_secrets(reason(error), options)
+            raise SourceError(f"stream {stream.name}: source {stream.source}: {said}") from error
 
 
 class SparkFormatTable(StaticTable):
@@ -99,7 +101,8 @@ class SparkFormatTable(StaticTable):
             frame = reader.load()
             return frame.selectExpr(*(f"CAST(`{f.name}` AS {_sql(f)}) AS `{f.name}`" for f in table.schema.fields))
         except Exception as error:
-            raise SourceError(f"table {table.name}: source {table.source}: {reason(error)}") from error
+            said = without_secrets(reason(error), table.options)
+            raise SourceError(f"table {table.name}: source {table.source}: {said}") from error
 
 
 class SparkFormatSink(ResultSink):
@@ -114,7 +117,11 @@ class SparkFormatSink(ResultSink):
         ),
         others=True,
     )
-    guarantee = Guarantee(False, "exactly once in a folder, since an epoch overwrites its own subfolder")
+    guarantee = Guarantee(
+        False,
+        "exactly once in a folder, since an epoch overwrites its own subfolder",
+        "tests/connectors/test_sinks.py::test_other_formats_of_spark",
+    )
     written_by = "executors"
 
     def __init__(self, format_: str | None = None) -> None:
@@ -155,7 +162,8 @@ class SparkFormatWriter(ExecutorWriter):
             writer = writer.options(**self._options, **self.epoch_options(rows.epoch))
             self.save(writer.partitionBy(*self._columns) if self._columns else writer, rows.epoch)
         except Exception as error:
-            raise SinkError(f"query {self._query}: sink {self._format}: {reason(error)}") from error
+            said = without_secrets(reason(error), self._options)
+            raise SinkError(f"query {self._query}: sink {self._format}: {said}") from error
 
     def epoch_options(self, epoch: int) -> dict[str, str]:
         """Options that say which epoch is written."""

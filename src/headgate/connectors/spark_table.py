@@ -35,7 +35,11 @@ class TableSink(ResultSink):
         )
     )
     written_by = "executors"
-    guarantee = Guarantee(True, f"an epoch overwrites its own partition `{EPOCH}`")
+    guarantee = Guarantee(
+        True,
+        f"an epoch overwrites its own partition `{EPOCH}`",
+        "tests/connectors/test_sinks.py::test_tables_of_the_catalog",
+    )
     example = "table 'headgate_example'"
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:

@@ -1,0 +1,128 @@
+"""Kafka to Kafka under a broker that stops and a driver that is killed: every answer is there, once if asked.
+
+`HEADGATE_KAFKA_ROWS` sets the number of rows (5 million for the whole test, by default few), `HEADGATE_KAFKA_OUTAGE`
+the seconds that the broker is away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from headgate.feeder.broker import Broker
+from headgate.feeder.kafka import KafkaTarget
+from tests.crash.test_crash import Driver
+from tests.kafka.auction_queries import QUERIES, SCHEMAS, UPDATING, tables
+from tests.kafka.topics import Topics
+from tests.waiting import LIMIT, wait_until
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(7200)]
+
+ROWS = int(os.environ.get("HEADGATE_KAFKA_ROWS", "100000"))
+OUTAGE = float(os.environ.get("HEADGATE_KAFKA_OUTAGE", "20"))
+TRIGGERS = 40
+"""Micro-batches into which the rows are divided, at least."""
+
+
+def test_nothing_is_lost_or_doubled(spark: Any, tmp_path: Path, broker: Broker, topics: Topics) -> None:
+    target = KafkaTarget(topics.servers, topics.name(""))
+    parts: dict[str, list[str]] = {stream: [] for stream in SCHEMAS}
+    for number, (stream, table) in enumerate(tables(ROWS)):
+        target.send(stream, table)
+        parts[stream].append(str(tmp_path / f"{stream}-{number}.parquet"))
+        _write(table, parts[stream][-1])
+    target.close()
+    (tmp_path / "script.sql").write_text(_script(topics))
+    for life in range(2):
+        driver = Driver(tmp_path)
+        driver.wait_for_commit()
+        if life == 1:
+            broker.stop()
+            time.sleep(OUTAGE)
+            broker.start()
+            # It goes on without a restart.
+            after = Driver.newest(tmp_path)
+            wait_until(lambda last=after: Driver.newest(tmp_path) != last, driver.process)
+        driver.kill()
+    final = Driver(tmp_path, once=True)
+    final.process.communicate(timeout=10 * LIMIT)
+    assert final.process.returncode == 0, (tmp_path / "log").read_text()[-3000:]
+    for stream, files in parts.items():
+        spark.read.parquet(*files).createOrReplaceTempView(stream)
+    repeated = sum(_compare(spark, topics, name) for name in QUERIES)
+    print(f"{ROWS:,} rows, {len(QUERIES)} queries; messages sent again by epochs that were cut off: {repeated}")
+
+
+def _script(topics: Topics) -> str:
+    each = max(1000, ROWS // TRIGGERS)
+    statements = []
+    for stream, schema in SCHEMAS.items():
+        options = topics.options(
+            subscribe=topics.name(stream),
+            startingOffsets="earliest",
+            value_format="json",
+            maxOffsetsPerTrigger=str(each),
+        )
+        statements.append(
+            f"CREATE STREAM {stream} ({schema}, WATERMARK FOR ts AS ts - INTERVAL 1 SECOND) USING kafka {options}"
+        )
+    for name, select in QUERIES.items():
+        more = {"epoch_header": "true"} if _deduplicated(name) else {"delivery": "exactly_once"}
+        more |= {"key": UPDATING[name]} if name in UPDATING else {}
+        options = topics.options(topic=topics.name(f"out.{name}"), **more)
+        statements.append(f"CREATE QUERY {name} INTO kafka {options} AS {select}")
+    return ";\n".join(statements) + ";\n"
+
+
+def _deduplicated(name: str) -> bool:
+    """Every second query is sent at least once, and its consumer drops what it has seen."""
+    return list(QUERIES).index(name) % 2 == 1
+
+
+def _compare(spark: Any, topics: Topics, name: str) -> int:
+    """Compares the messages of a query with Spark's answer; returns the number of messages that came again."""
+    select = QUERIES[name]
+    wanted = Counter(row[0] for row in spark.sql(select).selectExpr("to_json(struct(*))").collect())
+    messages = topics.read(f"out.{name}")
+    repeated = 0
+    if _deduplicated(name):
+        seen: set[str | None] = set()
+        kept = []
+        for message in messages:
+            mark = message.headers["headgate"]
+            if mark in seen:
+                repeated += 1
+            else:
+                seen.add(mark)
+                kept.append(message)
+        messages = kept
+    if name in UPDATING:
+        state = {message.key: message.value for message in messages}
+        found = Counter(value for value in state.values() if value is not None)
+    else:
+        found = Counter(message.value or "" for message in messages)
+    lost, extra = _same_numbers(wanted), _same_numbers(found)
+    lost, extra = lost - extra, extra - lost
+    assert not lost, f"{name} lost {sum(lost.values())}: {list(lost)[:3]}"
+    assert not extra, f"{name} has {sum(extra.values())} too many: {list(extra)[:3]}"
+    return repeated
+
+
+def _same_numbers(rows: Counter[str]) -> Counter[str]:
+    """Rows with floating-point numbers to nine digits: sums depend on the order of the rows."""
+    found: Counter[str] = Counter()
+    for row, count in rows.items():
+        parsed = json.loads(row, parse_float=lambda text: float(f"{float(text):.9g}"))
+        found[json.dumps(parsed, sort_keys=True)] += count
+    return found
+
+
+def _write(table: Any, file: str) -> None:
+    pq.write_table(table, file)
