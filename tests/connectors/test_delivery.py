@@ -37,8 +37,8 @@ CREATE QUERY folders INTO parquet OPTIONS (path '{root}/folders') AS SELECT k, v
 CREATE QUERY plain AS SELECT k, v FROM s;
 CREATE QUERY few INTO memory OPTIONS (rows '2') INTO noop AS SELECT k, v FROM s;
 CREATE QUERY shown INTO console INTO csv OPTIONS (path '{root}/shown') AS SELECT k, v FROM s;
-CREATE QUERY sent INTO kafka OPTIONS (topic 't', kafka.bootstrap.servers 'h:1') AS SELECT k, v FROM s;
-CREATE QUERY counts INTO kafka OPTIONS (topic 't', kafka.bootstrap.servers 'h:1') AS
+CREATE QUERY sent INTO delta OPTIONS (path '{root}/sent') AS SELECT k, v FROM s;
+CREATE QUERY counts INTO console AS
 SELECT count(*) AS n FROM s GROUP BY k;
 CREATE QUERY saved INTO xml OPTIONS (path '{root}/saved', rowTag 'row') AS SELECT k, v FROM s;
 """
@@ -128,8 +128,8 @@ def setting(tmp_path: Path) -> Setting:
         ("shown", TABLE, 5, 0),
         ("sent", TABLE, 5, KEPT),
         ("sent", TABLE.slice(0, 2), 2, 2),
-        ("counts", UPDATES, 2, 2),
-        ("counts", pa.concat_tables([UPDATES] * 3), 6, 6),
+        ("counts", UPDATES, 2, 0),
+        ("counts", pa.concat_tables([UPDATES] * 3), 6, 0),
     ],
 )
 def test_the_outbox_has_what_the_sinks_of_a_query_need(
@@ -175,8 +175,8 @@ def test_the_driver_reads_nothing_that_hosts_and_executors_write(setting: Settin
     publisher.put(setting.commit(0, delivered), {name: [data] for name, data in delivered.inline.items()})
     assert setting.checkpoint.opened == []
     assert setting.published == [0]
-    assert setting.spark.saved is None
-    assert setting.spark.format_ == "kafka"
+    assert setting.spark.saved == f"{setting.root}/sent"
+    assert setting.spark.format_ == "delta"
     assert pq.read_table(setting.files("folders", "parquet")[0]) == LARGE
     assert setting.memory["folders"].table() == setting.memory["sent"].table() == LARGE.slice(5000 - KEPT)
 

@@ -314,11 +314,12 @@ def test_what_the_delta_writer_is_given(tmp_path: Path) -> None:
 
 def test_what_the_kafka_writer_is_given(tmp_path: Path) -> None:
     recorder = Recorder()
-    options = "OPTIONS (topic 't', kafka.bootstrap.servers 'h:1', kafka.acks 'all', Value_Format 'CSV', key 'K')"
+    # A setting of Kafka's Java client: Spark writes.
+    options = "OPTIONS (topic 't', kafka.bootstrap.servers 'h:1', kafka.x.y 'all', Value_Format 'CSV', key 'K')"
     rows = outboxed(tmp_path, query_into("kafka", options), 0, _table())
     _opened(recorder, "kafka", options, ExecutorWriter).publish(rows)
     assert recorder.format_ == "kafka"
-    assert recorder.given == {"kafka.bootstrap.servers": "h:1", "kafka.acks": "all"}
+    assert recorder.given == {"kafka.bootstrap.servers": "h:1", "kafka.x.y": "all"}
     assert recorder.selected == (
         "CAST(to_csv(struct(`k`, `v`)) AS BINARY) AS value",
         "CAST(CAST(`k` AS STRING) AS BINARY) AS key",

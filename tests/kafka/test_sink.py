@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 import headgate as hg
-from headgate.spark.results import SinkError
+from headgate.connectors.kafka_producer import Cluster
+from headgate.connectors.registry import open_sink
+from headgate.spark.results import DriverWriter, Results, SinkError
 from tests.arriving import arrive_json
+from tests.connectors.declared import clause, query_into
 from tests.kafka.topics import Topics
 from tests.waiting import wait_until
 
@@ -99,6 +103,45 @@ def test_a_query_that_updates_is_an_upsert_stream(spark: Any, tmp_path: Path, to
             key("b"): {"k": "b", "total": 6},
         }
         assert tombstones == 2
+
+
+def test_an_epoch_is_one_transaction(spark: Any, tmp_path: Path, topics: Topics) -> None:
+    names = [topics.make(name) for name in ("one", "two")]
+    queries = {}
+    for name in names:
+        options = {"kafka.bootstrap.servers": topics.servers, "topic": name, "delivery": "exactly_once"}
+        queries[name] = query_into("kafka", clause(options), columns="k STRING")
+
+    def opened() -> dict[str, DriverWriter]:
+        found = {name: open_sink(spark, queries[name], queries[name].sinks[0], topics.name("run")) for name in names}
+        assert all(isinstance(writer, DriverWriter) for writer in found.values())
+        return cast(dict[str, DriverWriter], found)
+
+    def publish(writers: dict[str, DriverWriter], epoch: int) -> None:
+        for name, writer in writers.items():
+            writer.publish(Results(name, epoch, pa.table({"k": [f"{epoch}"]})))
+
+    def committed() -> list[list[str]]:
+        return [[json.loads(m.value or "")["k"] for m in topics.read(topic)] for topic in ("one", "two")]
+
+    first = opened()
+    publish(first, 0)
+    first[names[0]].flush()
+    publish(first, 1)
+    # The process dies before it ends the transaction of epoch 1.
+    assert committed() == [["0"], ["0"]]
+    Cluster._open.clear()
+    second = opened()
+    for epoch in (0, 1, 2):
+        publish(second, epoch)
+        for writer in second.values():
+            writer.flush()
+    assert committed() == [["0", "1", "2"]] * 2
+    assert len(topics.read("one", committed=False)) == 4, "the message of the aborted transaction"
+    with pytest.raises(SinkError, match=r"^query q: sink kafka: .*fenced"):
+        first[names[0]].flush()
+    for writer in second.values():
+        writer.close()
 
 
 def test_what_kafka_refuses_is_one_line(spark: Any, tmp_path: Path, topics: Topics) -> None:

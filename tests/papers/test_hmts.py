@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from random import Random
 
 import numpy as np
@@ -10,11 +11,24 @@ import pytest
 from headgate import papers
 from headgate.papers.hmts.burst import CHAIN, FIFO, HMTS, IMPLIED, PHASES, STATED, burst, overhead
 from headgate.papers.hmts.decoupling import falls_after, joins
-from headgate.papers.hmts.placement import placement, random_graph
+from headgate.papers.hmts.placement import joined_capacities, random_graph
+from headgate.papers.live_decoupling import decoupling_live, queues_help
+from headgate.papers.live_hmts import (
+    GTS,
+    GTS_OTS,
+    OTS,
+    OTS_DI,
+    POLICIES,
+    RATIOS,
+    _run_unlocked,
+    advantage_grows,
+    as_in_figure_7,
+)
 from headgate.scheduling import Topology
 from headgate.scheduling.hmts import loads
 from headgate.simulation import Constant, JoinModel, simulate
 
+placement_module = import_module("headgate.papers.hmts.placement")
 SHORT = tuple((rows / 10, rate) for rows, rate in PHASES)
 
 
@@ -72,12 +86,42 @@ def test_the_rates_of_a_random_graph_follow_from_its_streams() -> None:
     assert all(load.c > 0 and load.d > 0 for load in loads(view))
 
 
-def test_placement_on_few_small_graphs() -> None:
-    found = placement(1, seeds=20, sizes=(10, 50))
-    assert found.holds
-    negative = found.measured["mean negative capacity (ms), over all sizes"]
-    assert max(negative, key=negative.__getitem__) == "Algorithm 1"
-    assert all(value < 0 for value in negative.values())
+def test_with_exact_figures_algorithm_1_has_no_negative_capacity_by_construction() -> None:
+    view = random_graph(200, Random(3))
+    assert min(joined_capacities(view, placement_module.ALGORITHMS[placement_module.OURS](view))) >= 0
+
+
+def test_a_bounded_queue_must_sustain_the_rate_twice_as_long() -> None:
+    names = [
+        f"{join} {how}" for join in ("hash join", "nested-loops join") for how in ("without queues", "with queues")
+    ]
+    right = dict(zip(names, (5.5, 15.0, 1.5, None), strict=True))
+    assert queues_help({}, right)
+    for name, value in (("hash join with queues", 6.0), ("hash join without queues", None), (names[2], 7.0)):
+        assert not queues_help({}, {**right, name: value})
+
+
+def test_figure_7_asks_for_both_comparisons() -> None:
+    paper = {OTS_DI: 1.4, GTS_OTS: None}
+    assert as_in_figure_7(paper, {OTS_DI: 1.5, GTS_OTS: 1.2})
+    assert not as_in_figure_7(paper, {OTS_DI: 1.5, GTS_OTS: 0.8})
+    assert not as_in_figure_7(paper, {OTS_DI: 1.2, GTS_OTS: 1.2})
+
+
+def test_figure_8_is_not_met_by_a_constant_ratio() -> None:
+    assert advantage_grows({}, {RATIOS: {"1": 1.4, "20": 1.9, "200": 2.5}})
+    assert not advantage_grows({}, {RATIOS: {"1": 1.4, "20": 1.4, "200": 1.4}})
+    assert not advantage_grows({}, {RATIOS: {"1": 1.4, "20": 9.0, "200": 2.5}})
+
+
+def test_work_outside_the_lock_runs_in_parallel_only_under_ots() -> None:
+    gts, ots = (_run_unlocked(0.003, POLICIES[name]) for name in (GTS, OTS))
+    assert ots < gts
+
+
+@pytest.mark.slow
+def test_on_real_threads_a_bounded_queue_sustains_the_rate() -> None:
+    assert decoupling_live(1).holds
 
 
 @pytest.mark.slow

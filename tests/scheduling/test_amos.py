@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from headgate.papers.amos import plans
 from headgate.scheduling import PolicyError, Topology, View, policy
 from headgate.scheduling.amos import LEARNERS, Amos, ObjectiveWeights, learner
 from headgate.scheduling.amos.learners import RouletteWheel
@@ -34,15 +35,19 @@ def test_first_every_candidate_runs_once(name: str) -> None:
 
 
 def test_the_spec_may_change_while_it_runs() -> None:
-    """Weighted for delay it runs mostly FIFO, and after the change to short queues mostly Chain."""
+    """On the plan of 002 Fig. 4(b), FIFO has the shortest delays and Chain the shortest queues."""
+    chosen = amos(
+        "amos:interval=2s,learner=controlled,policies=fifo(rows=1)+chain(queues=every),weights=delay*1,seed=3"
+    )
+    topology = Topology.of(plans.INPUTS)
+    arrivals = {name: ChangingPoisson(plans.RATES, every=5.0, until=400.0, draw=True) for name in topology.streams}
+    simulation = Simulation(topology, plans.MODELS, arrivals, chosen, switch=plans.SWITCH, seed=1, tuples="whole")
     shares: list[dict[str, float]] = []
-    chosen = amos("amos:interval=500ms,learner=controlled,policies=fifo(rows=1)+chain,weights=delay*1,seed=3")
-    simulation = Simulation(TOPOLOGY, MODELS, ARRIVALS, chosen, switch=0.0005, seed=1)
     taken = {"fifo": 0, "chain": 0}
     original = chosen.refresh
 
     def watched(view: View, now: float) -> bool:
-        if now >= 60.0 and not shares:
+        if now >= 200.0 and not shares:
             shares.append(dict(taken))
             chosen.spec = ObjectiveWeights.of({"queue": 1.0})
         taken[chosen.current.name] += 1

@@ -70,7 +70,8 @@ def test_a_saved_history_stays_short() -> None:
     found = policy(text)
     _lived(found, View.of(TOPOLOGY), Random(1), 1, 2000)
     assert len(_amos(found).history) > 1000
-    assert len(json.dumps(found.state())) < 10_000
+    # The learner's regression has a fixed size; all 2,000 selections would take more than 40,000 characters.
+    assert len(json.dumps(found.state())) < 15_000
     assert _amos(_restored(found, text)).history == _amos(found).history[-100:]
 
 

@@ -241,15 +241,15 @@ def test_the_client_has_the_methods_of_the_engine(made: Service, tmp_path: Path)
         assert list(client.queries) == ["it's `odd`"]
         assert list(client.streams) == ["s"]
         client.pause("it's `odd`")
-        assert client.declared("it's `odd`")["state"] == "stopped"  # the engine does not run
+        assert client.declared("it's `odd`")["state"] == "paused"
         client.resume("it's `odd`")
+        assert client.declared("it's `odd`")["state"] == "stopped"  # the engine does not run
         client.policy = "rr"
         assert client.policy == "rr"
         assert "rr" in client.policies
         client.objectives = {"delay": 1}
         assert client.objectives == {"delay": 1.0}
         assert client.results("it's `odd`").num_rows == 0
-        assert client.decisions() == []
         assert client.dead_letters()["rows"] == []
         with pytest.raises(ServerError, match="has not failed"):
             client.retry("it's `odd`")

@@ -95,7 +95,7 @@ def test_a_connector_that_cannot_be_had_is_one_line(home: Path) -> None:
     options = "OPTIONS (subscribe 't', kafka.bootstrap.servers 'h:1')"
     with pytest.raises(SourceError, match=r"^stream s: Spark has no source kafka: there is no Maven .* --jars$"):
         SparkStreams(_Without()).open([stream_of("kafka", options, "value BINARY")])
-    query = query_into("kafka", "OPTIONS (topic 't', kafka.bootstrap.servers 'h:1')")
+    query = query_into("kafka", "OPTIONS (topic 't', kafka.bootstrap.servers 'h:1', value_format 'avro')")
     with pytest.raises(SinkError, match=r"^query q: Spark has no sink kafka: there is no Maven .* --jars$"):
         open_sink(_Without(), query, query.sinks[0], "run")
     assert str(KAFKA.folder()).startswith(str(home))

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from headgate.engine import Engine
 
 _REPORT = "headgate-tour.html"
 
@@ -63,10 +68,21 @@ def _writable(report: Path | None) -> Path:
     return folder / _REPORT
 
 
-def _page(engine: Any, opened: bool) -> str | None:
-    """The address of the page of this engine."""
-    del engine, opened
-    return None
+@contextmanager
+def _page(engine: Engine, opened: bool) -> Iterator[str]:
+    """Serves the page of the engine on a free port of this machine; its address."""
+    from headgate.server.assembly import Address, allowed, server
+
+    service, http = server(engine, Address(port=0), allowed(()), None)
+    http.start()
+    service.attach()
+    if opened:
+        _open(http.url)
+    try:
+        yield http.url
+    finally:
+        http.stop()
+        service.stop()
 
 
 def _has_browser() -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +14,7 @@ import typer
 from headgate.cli.failures import InputError
 from headgate.cli.interrupts import interrupts
 from headgate.cli.script import read
+from headgate.cli.serve import check_installed
 
 if TYPE_CHECKING:
     from headgate.engine import Engine
@@ -57,11 +58,15 @@ def run(
         int | None, typer.Option("--threads", min=1, help="Threads that run operators; default: set by the policy.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing while it runs.")] = False,
+    page: Annotated[bool, typer.Option("--page", help="Show the queries on a web page of this machine.")] = False,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port of --page; 0: any.")] = 8642,
 ) -> None:
     """Runs the queries of a script until Ctrl-C, or with --once until all available rows are processed."""
     from headgate.engine import Engine
     from headgate.spark.checkpoint import Checkpoint
 
+    if page:
+        check_installed()
     text = read(script)
     # From here on there are child processes, which an interrupt must not leave behind.
     with interrupts("ending as soon as Spark has started") as stop:
@@ -87,14 +92,31 @@ def run(
             stop.install("finishing the epoch")
             if stop.requested.is_set():
                 return
-            if once:
-                _once(engine, stop.requested, quiet)
-            else:
-                _until_stopped(engine, stop.requested, quiet)
+            with _page(engine, checkpoint, port) if page else nullcontext():
+                if once:
+                    _once(engine, stop.requested, quiet)
+                else:
+                    _until_stopped(engine, stop.requested, quiet)
         finally:
             engine.stop()
     if not quiet:
         _summary(engine, checkpoint)
+
+
+@contextmanager
+def _page(engine: Engine, checkpoint: str | None, port: int) -> Iterator[None]:
+    """Serves the page of an engine that `run` starts and stops. What is registered there ends with the run."""
+    from headgate.server.assembly import Address, allowed, server
+
+    service, http = server(engine, Address(port=port), allowed((), checkpoint=checkpoint), None)
+    http.start()
+    service.attach()
+    typer.echo(f"headgate: {http.url}")
+    try:
+        yield
+    finally:
+        http.stop()
+        service.stop()
 
 
 def _once(engine: Engine, stop_requested: threading.Event, quiet: bool) -> None:

@@ -1,4 +1,7 @@
-"""Kafka topics as sinks, written through Spark's Kafka connector: one job for all queries that write to a cluster."""
+"""Kafka topics as sinks, written by the driver (`kafka_producer.py`) or through Spark's Kafka connector.
+
+Spark writes where messages need it (Avro, keys by SQL, settings of Kafka's Java client): one job for all queries.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 from headgate.connectors.avro_values import AVRO_OPTIONS, AVRO_SCHEMA_ID, avro_problem, encoded
 from headgate.connectors.contract import Guarantee, ResultSink, quoted
 from headgate.connectors.kafka import SERVERS
+from headgate.connectors.kafka_producer import DirectKafkaWriter, obstacle
 from headgate.connectors.spark_format import provided, reason
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
 from headgate.graph.queries import Query
@@ -40,6 +44,13 @@ _OURS = (
         "boolean",
         default="false",
     ),
+    OptionDeclaration(
+        "delivery",
+        "exactly_once: the messages of an epoch are one transaction; needs confluent-kafka, and consumers that read"
+        " committed messages",
+        choices=("at_least_once", "exactly_once"),
+        default="at_least_once",
+    ),
     VALUE_FORMAT,
     *AVRO_OPTIONS,
     AVRO_SCHEMA_ID,
@@ -58,10 +69,11 @@ class KafkaSink(ResultSink):
         refused={"includeHeaders": "give the option headers; with value_format raw, a column headers is written"},
     )
     replaces_rows = True
-    written_by = "executors"
+    written_by = "driver"
     guarantee = Guarantee(
         False,
-        "the messages of the last epochs are sent again after a crash; with `epoch_header` a consumer can tell them",
+        "the messages of the last epochs are sent again after a crash, and `epoch_header` tells them; exactly once with"
+        " `delivery 'exactly_once'`",
     )
     example = "'kafka.bootstrap.servers' 'localhost:9092', topic 'alerts', key 'k', value_format 'json'"
 
@@ -84,7 +96,11 @@ class KafkaSink(ResultSink):
         return _form_problem(options, schema) or avro_problem(options, schema, False)
 
     def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> Writer:
-        del run
+        problem = obstacle(query, options)
+        if problem is None:
+            return DirectKafkaWriter(query, options, run)
+        if options.get("delivery") == "exactly_once":
+            raise SinkError(f"query {query.name}: sink kafka: delivery exactly_once cannot be had: {problem}")
         avro = VALUE_FORMAT.chosen(options) == "avro"
         try:
             provided(spark, *([KAFKA, AVRO] if avro else [KAFKA]))

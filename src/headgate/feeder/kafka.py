@@ -80,10 +80,9 @@ class KafkaTarget:
             while len(self._producer) > _QUEUE - len(piece):
                 self._producer.poll(0.05)
                 self._check()
-            self._producer.produce_batch(topic, piece, on_delivery=self._delivered)
+            # `produce_batch` of the client takes no timestamps.
             for message in piece:
-                if "_error" in message:
-                    raise FeedError(f"kafka topic {topic}: {message['_error']}")
+                self._producer.produce(topic, on_delivery=self._delivered, **message)
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:

@@ -49,7 +49,7 @@ LOADS = (0.5, 0.7, 0.9)
 POLICIES = {"FIFO": "fifo", cqc.HR: "hr", "Chain": "chain", cqc.CQC: "cqc"}
 # The same on two replicas, each with every second query and with a processor of its own.
 REPLICAS, REPLICA_POLICY = 2, cqc.CQC
-SECONDS = 8.0
+SECONDS = 6.0
 WARM_UP = 8
 # The cost of a batch is averaged over this number of batches.
 MEMORY = 100

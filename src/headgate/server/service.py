@@ -92,7 +92,6 @@ class Service:
         self._version = 0
         self._drawn: tuple[object, dict[str, Any], dict[str, int], dict[str, list[str]]] | None = None
         self._metrics: tuple[float, dict[str, Any]] | None = None
-        self._decided = time.time()
 
     # Running ----------------------------------------------------------------------------------------------
 
@@ -103,8 +102,13 @@ class Service:
 
     def attach(self) -> None:
         """For an engine that its owner starts and stops: only samples are taken."""
-        self._set("running")
+        self._run("headgate-watch", self._watch)
         self._run("headgate-samples", self._sample)
+
+    def _watch(self) -> None:
+        # Waits while the engine starts, which holds its lock.
+        self.engine.metrics()
+        self._set("running")
 
     def stop(self) -> None:
         """Ends the threads and, if `start` was called, the engine."""
@@ -279,10 +283,6 @@ class Service:
         drawn, numbers, _ = self._graph()
         return {**drawn, "version": self._version, "live": live_figures(self.metrics(), numbers)}
 
-    def decisions(self, limit: int) -> list[dict[str, Any]]:
-        """The newest decisions that the engine has made by itself, oldest first."""
-        return self.engine.decisions()[-limit:]
-
     def results(self, query: str, limit: int) -> pa.Table:
         """The newest rows of a query, oldest first."""
         table = self.engine.results(query)
@@ -356,7 +356,6 @@ class Service:
     def _take_sample(self) -> None:
         metrics = self.metrics()
         sample = self.history.sample(metrics, self.engine.latencies())
-        self._note_decisions()
         _, numbers, _ = self._graph()
         self._tell(
             [
@@ -366,15 +365,6 @@ class Service:
                 ("status", self.status()),
             ]
         )
-
-    def _note_decisions(self) -> None:
-        """Makes events of the decisions that are new."""
-        for decision in self.engine.decisions():
-            if decision["at"] > self._decided:
-                self._decided = decision["at"]
-                text = f"{decision['subject']}: {decision['before']} → {decision['chosen']}"
-                if decision["before"] != decision["chosen"]:
-                    self._tell([("event", self.history.note("decision", text, decision["at"]))])
 
     def _tell(self, events: list[tuple[str, Any]]) -> None:
         for listener in tuple(self.listeners):
@@ -479,12 +469,6 @@ def _table(table: Table) -> dict[str, Any]:
     }
 
 
-def _state(query: Query, figures: Mapping[str, Any]) -> str:
-    """The state of a query: that of its life, unless it has failed or the engine does not run."""
-    state = str(figures.get("state", "stopped"))
-    return query.phase(time.time()) if state == "running" else state
-
-
 _FIGURES = ("published", "latency", "queue_rows", "waiting_bytes", "state_bytes", "late", "spec")
 
 
@@ -493,7 +477,7 @@ def _query(query: Query, figures: Mapping[str, Any], secrets: Secrets) -> dict[s
         "name": query.name,
         "class": query.cls.name,
         "priority": query.cls.priority,
-        "state": _state(query, figures),
+        "state": figures.get("state", "stopped"),
         "error": figures.get("error"),
         "mode": query.mode,
         "sql": secrets.masked(query.sql),

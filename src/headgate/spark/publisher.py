@@ -153,6 +153,9 @@ class Publisher:
                 in_spark.setdefault(writer if writer.together is None else writer.together, []).append((writer, rows))
         for pairs in in_spark.values():
             pairs[0][0].publish_together(pairs)
+        for name in names:
+            for each in self._writers[name][1] if name in self._writers else ():
+                each.flush()
         self._checkpoint.publish(commit.epoch)
         self._published = commit.epoch
         self._done(commit.epoch)

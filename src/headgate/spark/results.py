@@ -47,6 +47,9 @@ class Writer(ABC):  # noqa: B024 - each kind has its own abstract methods
     the same results; a sink that guarantees exactly once then leaves the same outcome as after publishing it once.
     """
 
+    def flush(self) -> None:  # noqa: B027 - most writers are done when `publish` returns
+        """Returns when everything that was published is at its place; called once an epoch, before it is recorded."""
+
     def close(self) -> None:  # noqa: B027 - most writers keep nothing open
         """No more epochs follow."""
 

@@ -8,10 +8,12 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Any
 
 from headgate.cli.live_view import duration
+from headgate.engine import Engine
 from headgate.feeder import FeederProcess
 from headgate.spark.session import local_session
 from headgate.tour.answers import due
@@ -43,10 +45,13 @@ _WARM = 30.0
 """Most seconds that a side has for its start."""
 
 
-class Tour:
-    """One tour. `page` is called with the running engine, and returns the address of its page, or None."""
+ServedPage = Callable[[Engine], AbstractContextManager[str]]
 
-    def __init__(self, screen: Screen, view: TourView, seconds: float, page: Callable[[Any], str | None]) -> None:
+
+class Tour:
+    """One tour. `page` serves the page of the running engine and gives its address."""
+
+    def __init__(self, screen: Screen, view: TourView, seconds: float, page: ServedPage) -> None:
         self._screen = screen
         self._view = view
         self._page = page
@@ -119,7 +124,12 @@ class Tour:
             while not side.warm() and time.monotonic() < patience:
                 self._wait()
             warming.stop()
-            outcome = self._measure(view, side, feeder)
+            with ExitStack() as serving:
+                if isinstance(side, HeadgateSide):
+                    self._view.page = serving.enter_context(self._page(side.engine))
+                    self._say(f"the page of this engine: {self._view.page}")
+                outcome = self._measure(view, side, feeder)
+                self._view.page = None
         finally:
             warming.stop()
             feeder.stop()
@@ -139,7 +149,6 @@ class Tour:
         feeder.start()
         began = time.monotonic()
         if isinstance(side, HeadgateSide):
-            self._view.page = self._page(side.engine)
             view.doing = f"one Spark job, policy {side.engine.policy}"
         failures: dict[str, str] = {}
         moments: list[float] = []

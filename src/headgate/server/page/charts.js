@@ -141,7 +141,8 @@ function pathOf(points, x, y) {
   let path = "", drawing = false;
   for (const [time, value] of points) {
     if (value === null) continue; // a second without results: the line goes on
-    path += `${drawing ? "L" : "M"}${x(time).toFixed(1)} ${y(value).toFixed(1)}`;
+    // A single point is a dot.
+    path += drawing ? `L${x(time).toFixed(1)} ${y(value).toFixed(1)}` : `M${x(time).toFixed(1)} ${y(value).toFixed(1)}h.1`;
     drawing = true;
   }
   return path;

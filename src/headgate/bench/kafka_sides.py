@@ -1,0 +1,149 @@
+"""The sides of the Kafka bench: Headgate, plain Structured Streaming, and one `foreachBatch` query by an expert."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headgate.bench.feed import SCHEMA
+from headgate.engine import Engine
+
+DELAY = 1.0
+"""Seconds that a watermark is behind the newest row, on all sides."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A query that only selects, in parts: an expert needs the condition by itself."""
+
+    stream: str
+    condition: str
+
+    @property
+    def sql(self) -> str:
+        return f"SELECT ts, location, temperature, arrived FROM {self.stream} WHERE {self.condition}"
+
+
+@dataclass(frozen=True)
+class KafkaWork:
+    """Queries over topics: `queries` by name, `classes` for Headgate, and as selections where they are."""
+
+    queries: Mapping[str, str]
+    classes: Mapping[str, str]
+    streams: Sequence[str]
+    selections: Mapping[str, Selection]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The broker, and the prefix of the topics of one side: `<prefix>in.<stream>` and `<prefix>out.<query>`."""
+
+    servers: str
+    prefix: str
+
+    def source(self, stream: str) -> str:
+        return f"{self.prefix}in.{stream}"
+
+    def sink(self, query: str) -> str:
+        return f"{self.prefix}out.{query}"
+
+
+class HeadgateSide:
+    """All queries in one engine."""
+
+    def __init__(self, spark: Any, work: KafkaWork, place: Place, priorities: Mapping[str, int]) -> None:
+        engine = self._engine = Engine("cqc", spark=spark, budget=0.5)
+        for cls, priority in priorities.items():
+            engine.execute(f"CREATE CLASS {cls} WITH (priority = {priority})")
+        for stream in work.streams:
+            engine.execute(
+                f"CREATE STREAM {stream} ({SCHEMA}, WATERMARK FOR ts AS ts - INTERVAL {DELAY} SECONDS) USING kafka"
+                f" OPTIONS (subscribe '{place.source(stream)}', 'kafka.bootstrap.servers' '{place.servers}',"
+                " value_format 'json', startingOffsets 'earliest')"
+            )
+        for name, select in work.queries.items():
+            engine.execute(
+                f"CREATE QUERY {name} CLASS {work.classes[name]} INTO kafka OPTIONS (topic '{place.sink(name)}',"
+                f" 'kafka.bootstrap.servers' '{place.servers}') AS {select}"
+            )
+
+    def start(self) -> None:
+        self._engine.start()
+
+    def wait(self, seconds: float) -> None:
+        self._engine.wait(seconds)
+
+    def stop(self) -> None:
+        self._engine.stop()
+
+
+class _Streaming:
+    """Streaming queries with checkpoints of their own."""
+
+    def __init__(self, spark: Any, work: KafkaWork, place: Place) -> None:
+        self._spark = spark
+        self._work = work
+        self._place = place
+        self._folder = tempfile.mkdtemp(prefix="headgate-bench-kafka-")
+        self._running: list[Any] = []
+
+    def _read(self, topics: str) -> Any:
+        reader = self._spark.readStream.format("kafka").option("kafka.bootstrap.servers", self._place.servers)
+        frame = reader.option("subscribe", topics).option("startingOffsets", "earliest").load()
+        return frame.selectExpr(f"from_json(CAST(value AS STRING), '{SCHEMA}') AS row", "topic").selectExpr(
+            "row.*", "topic"
+        )
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+        for query in self._running:
+            error = query.exception()
+            if error is not None:
+                raise error
+
+    def stop(self) -> None:
+        for query in self._running:
+            query.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class PlainSide(_Streaming):
+    """One streaming query for each query, each with its own read of its topics."""
+
+    def start(self) -> None:
+        for stream in self._work.streams:
+            rows = self._read(self._place.source(stream)).drop("topic")
+            rows.withWatermark("ts", f"{DELAY} seconds").createOrReplaceTempView(stream)
+        for name, select in self._work.queries.items():
+            answers = self._spark.sql(select)
+            columns = ", ".join(f"`{column}`" for column in answers.columns)
+            writer = answers.selectExpr(f"to_json(struct({columns})) AS value").writeStream.format("kafka")
+            writer = writer.option("kafka.bootstrap.servers", self._place.servers)
+            writer = writer.option("topic", self._place.sink(name))
+            self._running.append(writer.option("checkpointLocation", f"{self._folder}/{name}").start())
+
+
+class ExpertSide(_Streaming):
+    """One streaming query for all selections: each row is repeated for the queries that want it, and written once."""
+
+    def start(self) -> None:
+        cases = [
+            f"CASE WHEN topic = '{self._place.source(each.stream)}' AND {each.condition}"
+            f" THEN '{self._place.sink(name)}' END"
+            for name, each in self._work.selections.items()
+        ]
+        wanted = f"explode(filter(array({', '.join(cases)}), name -> name IS NOT NULL)) AS topic"
+        value = "to_json(struct(ts, location, temperature, arrived)) AS value"
+
+        def write(frame: Any, batch: int) -> None:
+            del batch
+            rows = frame.selectExpr(value, wanted)
+            rows.write.format("kafka").option("kafka.bootstrap.servers", self._place.servers).save()
+
+        frame = self._read(",".join(self._place.source(stream) for stream in self._work.streams))
+        writer = frame.writeStream.foreachBatch(write)
+        self._running.append(writer.option("checkpointLocation", f"{self._folder}/all").start())

@@ -1,0 +1,270 @@
+"""Messages sent by the driver itself, through librdkafka: no job of Spark's, and a transaction an epoch if asked.
+
+An epoch's transaction also commits the epoch's number, as the offset of a consumer group that belongs to the run:
+after a crash the number says whether the epoch is there. Used where confluent-kafka is installed and the messages can
+be made without Spark; other messages are sent by Spark's connector (`kafka_sink.py`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headgate.connectors.csv import CsvSink
+from headgate.connectors.json import json_lines
+from headgate.graph import types as t
+from headgate.graph.queries import Query
+from headgate.graph.secrets import without_secrets
+from headgate.spark.results import DriverWriter, Results, SinkError
+
+_SERVERS = "kafka.bootstrap.servers"
+_KNOWN = frozenset({_SERVERS, "kafka.acks", "kafka.compression.type", "kafka.linger.ms", "kafka.client.id"})
+"""Options that mean the same to librdkafka as to Kafka's client in Java."""
+_PLAIN = (t.STRING, t.BOOLEAN, t.TINYINT, t.SMALLINT, t.INT, t.BIGINT, t.DATE)
+"""Types whose texts are the same in Arrow and in Spark."""
+_PATIENCE = 120.0
+"""Seconds that the brokers have to take the messages of an epoch."""
+_END = "\x1e\x1f"
+"""Between two CSV lines, which may contain line feeds."""
+
+
+def installed() -> bool:
+    """Whether the client is there."""
+    return importlib.util.find_spec("confluent_kafka") is not None
+
+
+def obstacle(query: Query, options: Mapping[str, str]) -> str | None:
+    """Why the driver cannot make the messages of a query; None if it can."""
+    types = {field.name.lower(): field.type for field in query.schema.fields}
+    if not installed():
+        return "it needs the package confluent-kafka: pip install 'headgate[kafka]'"
+    if options.get("value_format", "json") in ("avro", "raw"):
+        return f"value_format {options['value_format']} is written by Spark"
+    if options.get("delivery") == "exactly_once" and "topic_column" in options:
+        return "it needs the option topic instead of topic_column"
+    named = [name.strip() for name in options.get("headers", "").split(",") if name.strip()]
+    if "key" in options:
+        named.append(options["key"])
+    for name in named:
+        if types.get(name.lower()) not in _PLAIN:
+            return f"{name} is written by Spark"
+    if query.mode == "update" and "key" not in options:
+        identity = query.plan.schema.fields[query.visible : -1]
+        if any(field.type not in _PLAIN for field in identity):
+            return "a key of the query is written by Spark"
+    other = [name for name in options if name.startswith("kafka.") and name not in _KNOWN]
+    return f"the option {other[0]} is one of Kafka's client in Java" if other else None
+
+
+Headers = list[tuple[str, str | bytes | None]]
+
+
+class Cluster:
+    """The producer that all queries of a run share, for one cluster. Used by the publisher's thread.
+
+    `exactly_once`: the messages of an epoch are one transaction.
+    """
+
+    _open: ClassVar[dict[tuple[object, ...], Cluster]] = {}
+
+    def __init__(self, options: Mapping[str, str], run: str, exactly_once: bool) -> None:
+        from confluent_kafka import Producer
+
+        self._options = options
+        self._run = run
+        self._exactly_once = exactly_once
+        self._refused: str | None = None
+        self._epoch: int | None = None
+        self._topics: set[str] = set()
+        self._users = 0
+        settings = {name.removeprefix("kafka."): value for name, value in options.items()}
+        settings |= {"message.timeout.ms": str(int(_PATIENCE * 1000)), "log_level": "0"}
+        if exactly_once:
+            settings |= {
+                "transactional.id": f"headgate-{run}",
+                "transaction.timeout.ms": str(int(_PATIENCE * 1000)),
+            }
+        else:
+            settings |= {"enable.idempotence": "true"}
+        self._producer = Producer({**settings, "error_cb": lambda error: None})
+        if exactly_once:
+            # Ends what a process before this one has left open; it cannot write any more.
+            self._producer.init_transactions(_PATIENCE)
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], run: str, exactly_once: bool) -> Cluster:
+        """The producer for a cluster; SinkError if no broker answers."""
+        passed = {name: value for name, value in options.items() if name.startswith("kafka.")}
+        key = (tuple(sorted(passed.items())), run, exactly_once)
+        if key not in cls._open:
+            try:
+                made = cls(passed, run, exactly_once)
+                made._producer.list_topics(timeout=30)
+            except Exception as error:
+                raise SinkError(f"kafka {passed[_SERVERS]}: {_reason(error, passed)}") from error
+            cls._open[key] = made
+        cls._open[key]._users += 1
+        return cls._open[key]
+
+    def send(self, topic: str, value: bytes | None, key: bytes | None, headers: Headers) -> None:
+        """Queues a message."""
+        while True:
+            try:
+                self._producer.produce(topic, value, key, headers=headers or None, on_delivery=self._delivered)
+                return
+            except BufferError:
+                self._producer.poll(0.05)
+
+    def begin(self, epoch: int, topic: str) -> None:
+        """Messages from now on belong to an epoch; they go to a topic."""
+        if self._exactly_once and self._epoch != epoch:
+            self._producer.begin_transaction()
+        self._epoch = epoch
+        self._topics.add(topic)
+
+    def end(self) -> None:
+        """Returns when the brokers have all messages of the epoch."""
+        if self._epoch is None:
+            return
+        epoch, self._epoch = self._epoch, None
+        topics, self._topics = self._topics, set()
+        left = self._producer.flush(_PATIENCE)
+        if left or self._refused is not None:
+            raise SinkError(self._refused or f"{left:,} messages were not taken within {_PATIENCE:g} s")
+        if self._exactly_once:
+            from confluent_kafka import TopicPartition
+
+            consumer = self._consumer()
+            places = [TopicPartition(topic, 0, epoch + 1) for topic in sorted(topics)]
+            self._producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), _PATIENCE)
+            self._producer.commit_transaction(_PATIENCE)
+            consumer.close()
+
+    def has(self, topic: str, epoch: int) -> bool:
+        """Whether the messages of an epoch to a topic were committed by a transaction before."""
+        if not self._exactly_once:
+            return False
+        from confluent_kafka import TopicPartition
+
+        consumer = self._consumer()
+        [place] = consumer.committed([TopicPartition(topic, 0)], _PATIENCE)
+        consumer.close()
+        return bool(place.offset > epoch)
+
+    def close(self) -> None:
+        """The last user closes it."""
+        self._users -= 1
+        if self._users == 0:
+            self._producer.flush(_PATIENCE)
+            Cluster._open = {key: each for key, each in Cluster._open.items() if each is not self}
+
+    def reason(self, error: Exception) -> str:
+        """An error in one line, without secrets."""
+        return _reason(error, self._options)
+
+    def _consumer(self) -> Any:
+        from confluent_kafka import Consumer
+
+        settings = {name.removeprefix("kafka."): self._options[name] for name in (_SERVERS,)}
+        return Consumer({**settings, "group.id": f"headgate-{self._run}", "enable.auto.commit": False})
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._refused = f"topic {message.topic()}: {error.str()}"
+
+
+class DirectKafkaWriter(DriverWriter):
+    """Sends the results of each epoch from the driver."""
+
+    def __init__(self, query: Query, options: Mapping[str, str], run: str) -> None:
+        self._query = query
+        self._options = options
+        self._names = {field.name.lower(): field.name for field in query.schema.fields}
+        self._cluster = Cluster.of(options, run, options.get("delivery") == "exactly_once")
+        self._topic = options.get("topic", "")
+        self._first = True
+
+    def publish(self, results: Results) -> None:
+        try:
+            if self._first and self._cluster.has(self._topic, results.epoch):
+                return
+            self._first = False
+            self._cluster.begin(results.epoch, self._topic)
+            for topic, value, key, headers in self._messages(results):
+                self._cluster.send(topic, value, key, headers)
+        except SinkError:
+            raise
+        except Exception as error:
+            raise self._error(self._cluster.reason(error)) from error
+
+    def flush(self) -> None:
+        try:
+            self._cluster.end()
+        except Exception as error:
+            raise self._error(self._cluster.reason(error)) from error
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    def _messages(self, results: Results) -> Iterator[tuple[str, bytes | None, bytes | None, Headers]]:
+        table = results.table
+        values: Sequence[bytes | None] = _values(table, self._options.get("value_format", "json"))
+        if results.deleted is not None:
+            gone = results.deleted.to_pylist()
+            values = [None if deleted else value for value, deleted in zip(values, gone, strict=True)]
+        count = table.num_rows
+        column = self._options.get("topic_column")
+        topics = [self._options["topic"]] * count if column is None else self._column(table, column).to_pylist()
+        keys = self._keys(results) or [None] * count
+        named = [name.strip() for name in self._options.get("headers", "").split(",") if name.strip()]
+        columns = [(name, _texts(self._column(table, name))) for name in named]
+        marked = self._options.get("epoch_header") == "true"
+        for number in range(count):
+            headers: Headers = [(name, texts[number]) for name, texts in columns]
+            if marked:
+                headers.append(("headgate", f"{self._query.name}/{results.epoch}/{number}".encode()))
+            yield topics[number], values[number], keys[number], headers
+
+    def _keys(self, results: Results) -> list[bytes | None] | None:
+        given = self._options.get("key")
+        if given is not None:
+            return _texts(self._column(results.table, given))
+        if results.identity is None:
+            return None
+        # A JSON array of the values that identify the row, as texts.
+        columns = [[None if v is None else v.decode() for v in _texts(c)] for c in results.identity.columns]
+        if not columns:
+            return [b"[]"] * results.table.num_rows
+        return [
+            json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() for row in zip(*columns, strict=True)
+        ]
+
+    def _column(self, table: pa.Table, name: str) -> pa.ChunkedArray:
+        return table.column(self._names[name.lower()])
+
+    def _error(self, said: str) -> SinkError:
+        return SinkError(f"query {self._query.name}: sink kafka: {said}")
+
+
+def _values(table: pa.Table, form: str) -> Sequence[bytes | None]:
+    """The message of each row, as Spark writes it."""
+    if form == "json":
+        return json_lines()(table).split(b"\n")[:-1]
+    if form == "csv":
+        return CsvSink().encoder({"lineSep": _END})(table).split(_END.encode())[:-1]
+    return [v.encode() if isinstance(v, str) else v for v in table.column(0).to_pylist()]
+
+
+def _texts(column: pa.ChunkedArray) -> list[bytes | None]:
+    """Values as texts, as Spark casts them."""
+    return [None if value is None else value.encode() for value in pc.cast(column, t.STRING).to_pylist()]
+
+
+def _reason(error: Exception, options: Mapping[str, str]) -> str:
+    said = str(error.args[0].str()) if error.args and hasattr(error.args[0], "str") else str(error)
+    return without_secrets(said.splitlines()[0] if said else type(error).__name__, options)
