@@ -71,9 +71,8 @@ def main() -> None:
     print(f"{sent.rows:,} rows sent, lag at most {sent.worst_lag * 1000:.0f} ms")
     if ages:
         print(f"{len(ages):,} alerts from {len(known)} places, mean age {sum(ages) / len(ages) * 1000:.0f} ms")
-    print(
-        f"climate has {engine.results('climate').num_rows} rows, wind_at_fires {engine.results('wind_at_fires').num_rows}"
-    )
+    for name in ("climate", "wind_at_fires"):
+        print(f"{name} has {engine.results(name).num_rows} rows")
 
 
 if __name__ == "__main__":

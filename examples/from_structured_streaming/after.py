@@ -2,8 +2,8 @@
 
     python examples/from_structured_streaming/after.py [SECONDS]
 
-What changed: the streaming DataFrame is given to the engine instead of to a view, each SELECT is registered with a class,
-and the engine starts them all. The SELECTs are the same, and so are their answers.
+What changed: the streaming DataFrame is given to the engine instead of to a view, each SELECT is registered with a
+class, and the engine starts them all. The SELECTs are the same, and so are their answers.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from headgate.tour.outcome import SideOutcome, TourOutcome, text_table
 from headgate.tour.plan import CLASSES, SEED, Timeline, declarations, make_feeder, script
 from headgate.tour.report import html
 from headgate.tour.sides import one_line
-from headgate.tour.svg import Curve, Mark, chart
+from headgate.tour.svg import ChartMark, Curve, chart
 from tests.feeder.test_feeder import Kept
 
 TIMELINE = Timeline(30.0, 1000.0, 6000.0)
@@ -180,7 +180,7 @@ def test_the_report_of_a_run_without_answers() -> None:
 
 
 def test_a_chart_places_its_points() -> None:
-    plot = chart("t", "u", [Curve("a", "a", [0.0, 30.0], [0.1, 10.0])], 30.0, [Mark(15.0, "m")], log=True)
+    plot = chart("t", "u", [Curve("a", "a", [0.0, 30.0], [0.1, 10.0])], 30.0, [ChartMark(15.0, "m")], log=True)
     points = re.search(r'points="([^"]+)"', plot)
     assert points is not None
     (x0, y0), (x1, y1) = (map(float, pair.split(",")) for pair in points[1].split())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from headgate.tour.outcome import TourOutcome
-from headgate.tour.svg import Curve, Mark, chart
+from headgate.tour.svg import ChartMark, Curve, chart
 
 _STYLE = """
 :root { --text: #1f2937; --soft: #6b7280; --back: #ffffff; --grid: #e5e7eb; --band: #fef3c7; --mark: #9ca3af;
@@ -70,9 +70,9 @@ def html(outcome: TourOutcome) -> str:
 
 def _plots(outcome: TourOutcome) -> list[str]:
     timeline = outcome.timeline
-    bands = [Mark(start, "burst", end) for start, end in timeline.bursts]
-    failure = Mark(timeline.poison, "a query fails", left=True)
-    change = Mark(timeline.change, f"policy {outcome.policies[1]}")
+    bands = [ChartMark(start, "burst", end) for start, end in timeline.bursts]
+    failure = ChartMark(timeline.poison, "a query fails", left=True)
+    change = ChartMark(timeline.change, f"policy {outcome.policies[1]}")
     ages = [
         Curve(f"{cls}{suffix}", cls, *side.curves[cls], dashed=side is outcome.plain)
         for side, suffix in ((outcome.plain, ", plain"), (outcome.headgate, ""))

@@ -23,7 +23,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Mark:
+class ChartMark:
     """A vertical line at x with a label at its right or `left` side, or a band if `end` is given."""
 
     x: float
@@ -33,7 +33,7 @@ class Mark:
 
 
 def chart(
-    title: str, unit: str, curves: Sequence[Curve], seconds: float, marks: Sequence[Mark] = (), log: bool = False
+    title: str, unit: str, curves: Sequence[Curve], seconds: float, marks: Sequence[ChartMark] = (), log: bool = False
 ) -> str:
     """A chart over `seconds`; `log`: a logarithmic y axis. Curves without points are left out."""
     shown = [curve for curve in curves if len(curve.x)]
@@ -110,7 +110,7 @@ def _labels(curves: Sequence[Curve], scale: _Scale) -> list[str]:
     return parts
 
 
-def _mark(mark: Mark, seconds: float) -> str:
+def _mark(mark: ChartMark, seconds: float) -> str:
     x = _x(mark.x, seconds)
     bottom = _HEIGHT - _BOTTOM
     if mark.end is not None:
