@@ -38,7 +38,8 @@ class EpochFailures:
     def transient(error: Exception) -> bool:
         """Whether the same epoch may succeed when it is repeated: a host, a worker, an executor or a file was lost."""
         text = str(error)
-        return any(sign in text for sign in (*_LOST, *_LATE, *_VANISHED)) and "CheckpointError" not in text
+        lost = any(sign in text for sign in (*_LOST, *_LATE, *_VANISHED))
+        return lost and "CheckpointError" not in text and not isinstance(error, CheckpointError)
 
     def succeeded(self) -> None:
         """An epoch is committed: what failed before has been overcome."""
@@ -62,7 +63,7 @@ def _cause(error: Exception, checkpoint: str) -> Exception:
     if type(error).__module__.startswith("headgate."):
         return error
     text = str(error)
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in text.splitlines()] or [type(error).__name__]
     ours = [line for line in lines if line.startswith("headgate.") and "Error: " in line]
     if ours:
         kind, _, said = ours[-1].partition("Error: ")

@@ -14,6 +14,11 @@ from headgate.spark.pace import Pace
 from headgate.spark.packages import see_added
 
 
+class BatchFailed(RuntimeError):
+    """What Spark is told of an epoch that failed. The error itself stays here: Spark matches the text of a Python error
+    with a pattern that overflows the stack of its thread if the text is long, as one with a stack of the JVM is."""
+
+
 class LaneClosed(RuntimeError):
     """The lane is being stopped; Spark delivers the batch again after its next start."""
 
@@ -70,6 +75,7 @@ class Lane:
         self._closing = threading.Event()
         self._lock = threading.Lock()
         self._query: Any = None
+        self._error: BaseException | None = None
 
     def start(self, *, once: bool, every: float = 0.0) -> None:
         """Starts reading and polls every `every` seconds; with `once`, reads the rows available now and ends."""
@@ -111,7 +117,9 @@ class Lane:
             if self._closing.is_set():
                 raise LaneClosed(f"lane {self.name} is being stopped")
             self._deliver(batch)
-        batch.done.result()
+        self._error = batch.done.exception()
+        if self._error is not None:
+            raise BatchFailed(f"the epoch of batch {number} of lane {self.name} failed")
         if pace is not None:
             # Spark looks for new rows when this returns.
             self._closing.wait(pace.end(self.name))
@@ -122,5 +130,5 @@ class Lane:
         try:
             self._query.awaitTermination()
         except Exception as raised:
-            error = raised
+            error = self._error if isinstance(self._error, Exception) else raised
         self._ended(self, error)
