@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 import re
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.logger import PySparkLogger
 
 from headgate.expressions.functions import (
     UnknownFunction,
@@ -145,7 +145,7 @@ def test_types_of_operators_and_casts_are_sparks(every: int, spark: Any) -> None
         for text, field in zip(taken, theirs, strict=True)
         if not field.dataType.simpleString().startswith("interval") and to_arrow(field.dataType) != typed[text]
     ]
-    logging.getLogger("SQLQueryContextLogger").disabled = True
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     for text in [text for text, type_ in typed.items() if type_ is None][::every]:
         with contextlib.suppress(AnalysisException):
             wrong.append(f"{text}: Spark {rows.selectExpr(text).schema[0].dataType.simpleString()}, Headgate refuses")

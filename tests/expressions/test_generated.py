@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pyspark.logger import PySparkLogger
 
 from headgate.expressions.errors import EvaluationError
 from headgate.expressions.functions import fallible
@@ -202,7 +202,7 @@ def _compare(spark: Any, zone: str, values: list[tuple[Any, ...]], texts: list[s
     catalog.execute(f"CREATE STREAM t ({COLUMNS}) USING rate;")
     rows = _rows(values, catalog)
     spark.conf.set("spark.sql.session.timeZone", zone)
-    logging.getLogger("SQLQueryContextLogger").disabled = True
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     try:
         theirs = _spark_values(spark, rows, texts)
     finally:

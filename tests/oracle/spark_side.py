@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+from pyspark.logger import PySparkLogger
 
 from headgate.graph import types as ours
 from headgate.graph.types import sql_name
@@ -46,7 +46,7 @@ class SparkSide:
         self.session = small_session(session)
         self._views: dict[str, object] = {}
         # PySpark logs each refusal with the JVM's stack; here a refusal may be the expected answer.
-        logging.getLogger("SQLQueryContextLogger").disabled = True
+        PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
 
     def answer(self, case: Case) -> Answer:
         """The rows that Spark gives for a case; SparkRefused if it fails."""

@@ -34,6 +34,8 @@ class PageServer:
             app,
             access_log=False,
             log_level="error",
+            # Its own would enable loggers of this process that somebody has disabled.
+            log_config=None,
             lifespan="on",
             server_header=False,
             timeout_graceful_shutdown=5,
