@@ -68,18 +68,19 @@ def _values(column: pa.Array) -> Hashes:
 
 
 class _Powers:
-    """The powers of the base and of its inverse, grown as longer texts come."""
+    """The powers of the base and of its inverse, grown as longer texts come. Any thread may ask for them."""
 
     def __init__(self) -> None:
-        self.up = np.ones(1, np.uint64)
-        self.down = np.ones(1, np.uint64)
+        # Both are replaced at once: another thread may read them meanwhile.
+        self._known = (np.ones(1, np.uint64), np.ones(1, np.uint64))
 
-    def reach(self, length: int) -> None:
-        if length <= len(self.up):
-            return
-        size = max(length, 2 * len(self.up), 1 << 16)
-        self.up = self._grown(_BASE, size)
-        self.down = self._grown(_INVERSE, size)
+    def up_to(self, length: int) -> tuple[Hashes, Hashes]:
+        """At least so many of both."""
+        known = self._known
+        if length > len(known[0]):
+            size = max(length, 2 * len(known[0]), 1 << 16)
+            self._known = known = (self._grown(_BASE, size), self._grown(_INVERSE, size))
+        return known
 
     @staticmethod
     def _grown(base: int, size: int) -> Hashes:
@@ -101,10 +102,10 @@ def _bytes(column: pa.Array) -> Hashes:
     first, last = int(offsets[0]), int(offsets[-1])
     if data is None or last == first:
         return np.zeros(len(column), np.uint64)
-    _POWERS.reach(last - first + 1)
+    up, down = _POWERS.up_to(last - first + 1)
     raw = np.frombuffer(data, np.uint8, last - first, first)
     running = np.zeros(last - first + 1, np.uint64)
-    np.cumsum(_BYTES[raw] * _POWERS.up[: last - first], out=running[1:])
+    np.cumsum(_BYTES[raw] * up[: last - first], out=running[1:])
     offsets -= first
-    spans = (running[offsets[1:]] - running[offsets[:-1]]) * _POWERS.down[offsets[:-1]]
+    spans = (running[offsets[1:]] - running[offsets[:-1]]) * down[offsets[:-1]]
     return spans + (offsets[1:] - offsets[:-1]).astype(np.uint64)
