@@ -250,6 +250,7 @@ def test_the_client_has_the_methods_of_the_engine(made: Service, tmp_path: Path)
         client.objectives = {"delay": 1}
         assert client.objectives == {"delay": 1.0}
         assert client.results("it's `odd`").num_rows == 0
+        assert client.decisions() == []
         assert client.dead_letters()["rows"] == []
         with pytest.raises(ServerError, match="has not failed"):
             client.retry("it's `odd`")

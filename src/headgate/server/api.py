@@ -209,6 +209,9 @@ class Api:
     async def metrics(self, request: Request) -> Response:
         return answer(await self._call(self._service.metrics))
 
+    async def decisions(self, request: Request) -> Response:
+        return answer({"decisions": await self._call(self._service.decisions, self._limit(request))})
+
     async def history(self, request: Request) -> Response:
         return answer(self._service.history.recent())
 

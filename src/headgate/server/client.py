@@ -170,6 +170,10 @@ class Client:
     def metrics(self) -> dict[str, Any]:
         return self._call("GET", "/api/metrics")
 
+    def decisions(self) -> list[dict[str, Any]]:
+        """The newest decisions that the engine made by itself, and why, oldest first."""
+        return list(self._call("GET", "/api/decisions")["decisions"])
+
     # Of a server ------------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:

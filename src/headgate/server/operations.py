@@ -95,6 +95,15 @@ def operations(rows: int) -> list[Operation]:
             {EVENTS: TEXT},
             refuses=(429,),
         ),
+        Operation(
+            "GET",
+            "/api/decisions",
+            "decisions",
+            "What the engine decided by itself and why, oldest first",
+            {JSON: obj({"decisions": many(obj({}))})},
+            refuses=(503,),
+            parameters=limit,
+        ),
         Operation("GET", "/api/history", "history", "Samples and events so far", _OBJECT),
         Operation(
             "GET",

@@ -92,6 +92,7 @@ class Service:
         self._version = 0
         self._drawn: tuple[object, dict[str, Any], dict[str, int], dict[str, list[str]]] | None = None
         self._metrics: tuple[float, dict[str, Any]] | None = None
+        self._decided = time.time()
 
     # Running ----------------------------------------------------------------------------------------------
 
@@ -283,6 +284,10 @@ class Service:
         drawn, numbers, _ = self._graph()
         return {**drawn, "version": self._version, "live": live_figures(self.metrics(), numbers)}
 
+    def decisions(self, limit: int) -> list[dict[str, Any]]:
+        """The newest decisions that the engine has made by itself, oldest first."""
+        return self.engine.decisions()[-limit:]
+
     def results(self, query: str, limit: int) -> pa.Table:
         """The newest rows of a query, oldest first."""
         table = self.engine.results(query)
@@ -356,6 +361,7 @@ class Service:
     def _take_sample(self) -> None:
         metrics = self.metrics()
         sample = self.history.sample(metrics, self.engine.latencies())
+        self._note_decisions()
         _, numbers, _ = self._graph()
         self._tell(
             [
@@ -365,6 +371,15 @@ class Service:
                 ("status", self.status()),
             ]
         )
+
+    def _note_decisions(self) -> None:
+        """Makes events of the decisions that are new."""
+        new = [decision for decision in self.engine.decisions() if decision["at"] > self._decided]
+        for decision in new:
+            self._decided = decision["at"]
+            if decision["before"] != decision["chosen"]:
+                text = f"{decision['subject']}: {decision['before']} → {decision['chosen']}"
+                self._tell([("event", self.history.note("decision", text, decision["at"]))])
 
     def _tell(self, events: list[tuple[str, Any]]) -> None:
         for listener in tuple(self.listeners):
