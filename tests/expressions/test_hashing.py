@@ -14,7 +14,7 @@ from headgate.expressions import hashing
 
 def test_threads_that_need_longer_powers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = pa.array(["", "a", "bc", "déf" * 50] * 100)
-    wanted = hashing.hashed([texts])
+    wanted = hashing.hashed([texts], len(texts))
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -25,7 +25,7 @@ def test_threads_that_need_longer_powers_at_once(monkeypatch: pytest.MonkeyPatch
 
                 def work(together: Barrier = together) -> bool:
                     together.wait()
-                    return bool((hashing.hashed([texts]) == wanted).all())
+                    return bool((hashing.hashed([texts], len(texts)) == wanted).all())
 
                 assert all(future.result() for future in [threads.submit(work) for _ in range(4)])
     finally:
