@@ -69,6 +69,7 @@ def test_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.search(r"^done [1-9]\d*$", run(str(program), folder=tmp_path), re.M)
 
 
+@pytest.mark.slow
 def test_auctions_say_that_there_is_no_broker(tmp_path: Path) -> None:
     printed = run("auctions_kafka.py", "1", folder=tmp_path, KAFKA="127.0.0.1:1")
     assert printed.startswith("skipped: kafka 127.0.0.1:1: no broker answers")

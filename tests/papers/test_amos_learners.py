@@ -21,6 +21,7 @@ def test_the_claim_holds_if_ahead_on_every_spec(all_specs: float, worst: float, 
     assert ahead_on_every_spec({}, {"in standard errors": {OURS: figures}}) is holds
 
 
+@pytest.mark.slow
 def test_our_learner_is_ahead_on_few_seeds() -> None:
     found = learners(101, seeds=2, seconds=150.0)
     assert set(found.measured["score"]) == set(SPECS)
