@@ -101,6 +101,22 @@ def test_bodies_that_are_refused(made: Service, body: bytes) -> None:
         assert set(answer.json()) == {"message"}
 
 
+def test_a_text_without_a_statement_does_nothing(made: Service, kept: LogInMemory) -> None:
+    with serving(made) as http:
+        for text in ("-- nothing", "/* nothing */", ";"):
+            found = http.request("POST", "/api/statements", {"sql": text})
+            assert (found.status, found.json()) == (200, {"statements": []}), found
+
+
+def test_a_wrong_method_names_the_right_ones(made: Service) -> None:
+    with serving(made) as http:
+        found = http.request("PATCH", "/api/policy", {})
+        assert found.status == 405
+        documented = http.request("GET", "/openapi.json").json()["paths"]["/api/policy"]
+        allowed = {method.strip() for method in found.headers["allow"].split(",")}
+        assert allowed - {"HEAD"} == {method.upper() for method in documented}
+
+
 def test_limits(made: Service, tmp_path: Path) -> None:
     with serving(made) as http:
         assert http.request("POST", "/api/statements", {"sql": "x" * 6000}).status == 413

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from headgate.server.access import Access, Refusal
@@ -126,6 +126,11 @@ def application(service: Service, access: Access) -> Guarded:
         words = {404: "there is nothing here; /openapi.json names what there is", 405: "this path has other methods"}
         response = answer({"message": words.get(error.status_code, error.detail)}, error.status_code)
         response.headers.update(error.headers or {})
+        if error.status_code == 405:
+            # Starlette names the methods of one route; a path may have several.
+            partial = [r for r in request.app.router.routes if r.matches(request.scope)[0] is Match.PARTIAL]
+            methods = {method for route in partial if isinstance(route, Route) for method in route.methods or ()}
+            response.headers["allow"] = ", ".join(sorted(methods))
         return response
 
     app = Starlette(

@@ -35,6 +35,8 @@ class LoggedStatement:
 
 def split(text: str, statements: Sequence[st.Statement]) -> list[LoggedStatement]:
     """The text of each of the statements that a text was parsed into."""
+    if not statements:
+        return []
     ends = [*(statement.at for statement in statements[1:]), len(text)]
     return [
         LoggedStatement(
