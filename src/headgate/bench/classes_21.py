@@ -52,7 +52,14 @@ def _compared(work: Workload) -> Outcome:
         {"critical_times_better": 60.0, "standard_times_better": 1.0, "report_times_better": 1.0},
         measured,
         at_least,
-        {"rate": RATE, "streams": len(work.streams), "warm_s": WARM, "measured_s": MEASURED, "policy": "cqc"},
+        {
+            "rate": RATE,
+            "streams": len(work.streams),
+            "warm_s": WARM,
+            "measured_s": MEASURED,
+            "policy": "cqc",
+            "trigger_cores": None,
+        },
     )
 
 
@@ -74,7 +81,14 @@ def _saturated(work: Workload) -> Outcome:
         {"report_to_critical": 2.0, "busy_share": BUSY, "waiting_share": WAITING},
         measured,
         at_least,
-        {"rates": RATES, "streams": len(work.streams), "warm_s": WARM, "measured_s": MEASURED, "policy": "cqc"},
+        {
+            "rates": RATES,
+            "streams": len(work.streams),
+            "warm_s": WARM,
+            "measured_s": MEASURED,
+            "policy": "cqc",
+            "trigger_cores": None,
+        },
     )
 
 
