@@ -92,6 +92,12 @@ def _saturated(work: Workload) -> Outcome:
     )
 
 
+def _setup(work: Workload) -> dict[str, Any]:
+    """What both parts have in common; triggers are not limited, as those of plain are not."""
+    shared = {"warm_s": WARM, "measured_s": MEASURED, "policy": "cqc", "trigger_cores": None}
+    return {"streams": len(work.streams), **shared}
+
+
 def _at(spark: Any, work: Workload, rate: float) -> dict[str, Any]:
     latencies = Latencies()
     feed = FeedProcess(work.streams, rate)
