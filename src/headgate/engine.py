@@ -30,11 +30,11 @@ from headgate.connectors.registry import (
     open_table,
     sinks,
 )
-from headgate.control.alternates import alternates, obstacle, planned, running_as
 from headgate.control.decisions import DecisionHistory
 from headgate.control.lifecycle import Lives, Timetable, has_begun, next_change, phases, taken_over
 from headgate.control.live_observation import LiveFigures, observed
 from headgate.control.observation import Observation
+from headgate.control.plans.choices import PlanChoices
 from headgate.control.quality import Quality, objective_figures
 from headgate.control.query_control import EngineError, QueryControl
 from headgate.control.setting import Setting
@@ -51,7 +51,7 @@ from headgate.scheduling import policy as policy_of
 from headgate.scheduling.amos import Auto
 from headgate.spark.analysis import Analyzer
 from headgate.spark.balance import Balance
-from headgate.spark.checkpoint import Checkpoint, Commit
+from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.delivery import Delivery
 from headgate.spark.driver import Driver
 from headgate.spark.driver_metrics import DriverMetrics
@@ -189,7 +189,7 @@ class Engine(QueryControl):
         self._decisions = DecisionHistory()
         self._usual = Setting(threads=threads or 1, budget=1.0 if budget is None else budget)
         self._setting = self._usual
-        self._plans_before: dict[str, str] = {}
+        self._plans = PlanChoices(self._decisions.add, time.time)
         self._tuning: Tuning | None = None
         self._balance = Balance()
         self._plan: Plan | None = None
@@ -466,6 +466,7 @@ class Engine(QueryControl):
             for name, figures in report["queries"].items():
                 figures["spec"] = specs.get(name)
                 figures["shed_share"] = self._metrics.shed(name)
+                figures["plan"] = self._plans.report(name)
                 if figures["spec"] is not None and name in impossible:
                     figures["spec"]["best"] = impossible[name]
             objectives = objective_figures(self._catalog.objectives, self._metrics)
@@ -555,7 +556,8 @@ class Engine(QueryControl):
             jobs, checkpoint, run, token, self._committed, self._budget, owner, starting, self._beside
         )
         self._setting = self._usual
-        self._plans_before = self._committed_plans(checkpoint, epochs.commit)
+        committed = Plan.load(checkpoint, epochs.commit.plan).queries if epochs.commit.plan else ()
+        self._plans.resume(committed, self.queries)
         self.resumption = Resumption.of(checkpoint, epochs.commit, self.queries)
         for query in taken_over(checkpoint, epochs.commit, self.queries, self._catalog.classes):
             self._catalog.put_query(query)
@@ -690,7 +692,15 @@ class Engine(QueryControl):
         epochs, balance = self._epochs, self._balance
 
         def plan(lanes: Lanes) -> Plan:
-            declared = tuple(self._tuned(query) for query in self._lives.still_running(lineup))
+            setting = self._setting
+            declared = tuple(
+                self._plans.planned(
+                    [replace(q, shed=setting.shed.get(q.name, 0.0)) for q in self._lives.still_running(lineup)],
+                    setting.plans,
+                    self._metrics.network,
+                    choosing=self._auto and self._replicas == 1,
+                )
+            )
             before = epochs.known_plan(self._replicas)
             parts = parts_of(declared, self._replicas)
             return Plan(
@@ -712,28 +722,9 @@ class Engine(QueryControl):
 
         self._plan = self._driver.replan(plan)
 
-    def _committed_plans(self, checkpoint: Checkpoint, commit: Commit) -> dict[str, str]:
-        """The alternate plans that queries of the last run ended with: rows may wait in their queues."""
-        if not commit.plan or all(obstacle(query) for query in self.queries.values()):
-            return {}
-        known = Plan.load(checkpoint, commit.plan).queries
-        found = {q.name: running_as(self.queries[q.name], q.plan) for q in known if q.name in self.queries}
-        return {name: plan for name, plan in found.items() if plan is not None}
-
     @property
     def _auto(self) -> bool:
         return isinstance(policy_of(self._policy), Auto)
-
-    def _tuned(self, query: Query) -> Query:
-        """A query as the run-time optimizer wants it."""
-        setting = self._setting
-        query = replace(query, shed=setting.shed.get(query.name, 0.0))
-        if query.pause and self._plan is not None:
-            # Rows that wait for a paused query cannot be worked off before its plan changes.
-            known = next((each for each in self._plan.queries if each.name == query.name), query)
-            return replace(query, plan=known.plan) if known.same_question(query) else query
-        name = setting.plans.get(query.name, self._plans_before.get(query.name, "" if self._auto else None))
-        return query if name is None or self._replicas > 1 else planned(query, name)
 
     def _observe(self, setting: Setting) -> Observation | None:
         """On the optimizer's thread: what it sees; None if the policy is not `auto`."""
@@ -750,9 +741,8 @@ class Engine(QueryControl):
             self._metrics.seconds.get("run", 0.0),
             os.cpu_count() or 1,
         )
-        single = self._replicas == 1
-        known = {name: alternates(query) for name, query in declared.items() if single and not query.pause}
-        return observed(figures, declared, setting, known, planned)
+        known = self._plans.offered(self._metrics.network) if self._replicas == 1 else {}
+        return observed(figures, declared, setting, known, self._plans.under)
 
     def _apply(self, setting: Setting) -> None:
         """On the optimizer's thread: the next epoch follows another setting."""
