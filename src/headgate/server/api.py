@@ -16,8 +16,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from headgate.control.query_control import EngineError
-from headgate.engine import live_policies
 from headgate.scheduling import SchedulingError
+from headgate.scheduling.live import live_policies
 from headgate.server import openapi
 from headgate.server.feeds import Follower, Followers, ResultFeeds, event, rows_of
 from headgate.server.masking import secrets_in
