@@ -6,8 +6,9 @@ through a unit), `loop` (the grant), with `train_size` and `outbox`. Around it: 
 `network`, the interface.
 """
 
+from headgate.runtime.grants import Report
 from headgate.runtime.limits import Limits
-from headgate.runtime.network import Network, Report
+from headgate.runtime.network import Network
 from headgate.runtime.outbox import ResultBatch, result_table
 from headgate.runtime.store import Folder, Store
 
