@@ -15,7 +15,8 @@ from headgate.control.tuning import Tuning
 from headgate.engine.declarations import Declarations
 from headgate.engine.metrics import EngineMetrics
 from headgate.graph.queries import Query
-from headgate.spark.checkpoint import Checkpoint, Commit
+from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.commit import Commit
 from headgate.spark.pace import Pace
 from headgate.spark.plan import Plan
 
