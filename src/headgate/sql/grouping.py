@@ -70,6 +70,7 @@ class GroupBinder:
         self._calls: dict[AggregateCall, int] = {}
         self._keys: list[Expr] = []
         self._key_nodes: list[exp.Expr] = []
+        self._constant = False
 
     @staticmethod
     def wanted(select: exp.Select, context: Context) -> bool:
@@ -103,7 +104,8 @@ class GroupBinder:
         target = self._meant(node)
         bound = binder.bind(target)
         if isinstance(bound, Literal):
-            raise binder.error("grouping by a constant means nothing; remove it", node)
+            self._constant = True
+            return
         if not is_grouping(bound) and any(is_grouping(e) for e in bound.walk()):
             raise binder.error("group by the window itself, and take its start or end in the SELECT list", node)
         if not t.is_key(bound.type):
@@ -318,6 +320,9 @@ class GroupBinder:
                 places = {normalize(k): i + 1 for i, k in enumerate(rest)}
                 return as_window(key), rest, {**places, normalize(key): 0}
         keys = _unique(self._keys)
+        if not keys and self._constant:
+            # One group, as without GROUP BY; but without rows there is none.
+            return None, (Literal(t.INT, 1),), {}
         for key in keys:
             moment = instant(key, known)
             if moment is not None:
