@@ -297,7 +297,7 @@ def test_an_error_inside_shows_nothing_of_it(made: Service, monkeypatch: pytest.
     def broken() -> Any:
         raise KeyError("internal-detail")
 
-    monkeypatch.setattr(made, "queries", broken)
+    monkeypatch.setattr(made.view, "queries", broken)
     with serving(made) as http:
         answer = http.get("/api/queries")
         assert answer.status == 500
