@@ -273,6 +273,53 @@ def test_nothing_is_shed_without_accuracy_and_never_more_than_it_allows() -> Non
         assert shed <= (0.0 if accuracy is None else 0.2 + 1e-9)
 
 
+def test_no_pause_is_shortened_where_rows_wait_in_queues_for_memory() -> None:
+    """Epochs that come sooner bring the same rows."""
+    engine = VirtualEngine(
+        TWO_CLASSES,
+        {"a": LivingOperator(0.005), "r": LivingOperator(0.02)},
+        {"s": constant(150), "t": constant(100)},
+        {"alert": demand(None, cls="critical", largest=60_000.0)},
+        cores=1,
+    )
+    run = Run(engine)
+    run.go(120)
+    assert run.kinds[0] == "class share"
+    assert not {"pace", "plan", "shedding"} & set(run.kinds)
+    run.go(30)
+    assert run.missed == 0
+
+
+def test_no_plan_that_is_not_predicted_to_help() -> None:
+    """The other plan is as slow, and a second thread is enough."""
+    engine = VirtualEngine(
+        ONE_CLASS,
+        {"a": LivingOperator(0.006), "b": LivingOperator(0.006)},
+        {"s": constant(100), "t": constant(100)},
+        {"alert": demand(1.5)},
+        Setting(policy="fifo"),
+        cores=2,
+        plans={"alert": {"other": Alternate({"a": (0.006, 1.0)})}},
+    )
+    run = Run(engine)
+    run.go(60)
+    assert "threads" in run.kinds
+    assert not {"plan", "shedding"} & set(run.kinds)
+
+
+def test_a_stream_that_brings_nothing_does_not_stop_the_optimizer() -> None:
+    engine = VirtualEngine(
+        TWO_CLASSES,
+        {"a": LivingOperator(0.02), "r": LivingOperator(0.02)},
+        {"s": constant(100), "t": constant(0)},
+        {"alert": demand(0.5, cls="critical")},
+        cores=1,
+    )
+    run = Run(engine)
+    run.go(6)
+    assert run.engine.now == 6
+
+
 # Checks, relaxation and impossible specs -------------------------------------------------------------------------
 
 

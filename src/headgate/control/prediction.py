@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import inf, isnan
+from math import ceil, inf, isnan
 from random import Random
 
 from headgate.control.observation import Observation
@@ -36,12 +36,15 @@ class EpochArrivals:
 
     def times(self, random: Random) -> Iterator[float]:
         due, number = self.first, 0
+        each = self.rate * self.period
         while True:
             while due >= 1:
                 due -= 1
                 yield number * self.period
-            number += 1
-            due += self.rate * self.period
+            # A stream may be silent for very many epochs.
+            epochs = max(1, ceil((1 - due) / each))
+            number += epochs
+            due += epochs * each
 
 
 @dataclass(frozen=True)

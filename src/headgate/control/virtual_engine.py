@@ -24,6 +24,8 @@ from headgate.simulation.whatif import Scenario
 
 _GOLDEN = 0.6180339887498949
 ROW_BYTES = 100.0
+LONGEST_SILENCE = 3600.0
+"""Virtual seconds without a row after which a stream has ended."""
 
 Rate = Callable[[float], float]
 """Rows per second at a time."""
@@ -58,18 +60,23 @@ class _LivingState(ModelState):
 
 @dataclass
 class _LivingArrivals:
-    """Rows of a stream, brought by epochs; the next epoch comes after a period that may have changed meanwhile."""
+    """Rows of a stream, brought by epochs; the next epoch comes after a period that may have changed meanwhile.
+
+    A stream that is silent for LONGEST_SILENCE has ended.
+    """
 
     current: Rate
     period: Callable[[], float]
     rate: float
 
     def times(self, random: Random) -> Iterator[float]:
-        now = due = 0.0
-        while True:
+        now = due = last = 0.0
+        while now - last <= LONGEST_SILENCE:
             period = self.period()
             due += self.current(now) * period
             now += period
+            if due >= 1:
+                last = now
             while due >= 1:
                 due -= 1
                 yield now

@@ -332,7 +332,7 @@ class Engine(QueryControl):
         """
         with self._lock:
             run = self._run
-            report = self._metrics.report(self._declared, self._running, {} if run is None else run.impossible)
+            report = self._metrics.report(self._declared, self._running, None if run is None else run.tuning)
             return {**report, **({"waiting": 0, "tables": {}} if run is None else run.report())}
 
     def decisions(self) -> list[dict[str, Any]]:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
-from headgate.control.alternates import alternates, obstacle, planned, running_as
 from headgate.control.live_observation import LiveFigures, observed
 from headgate.control.observation import Observation
+from headgate.control.plans.choices import PlanChoices
 from headgate.control.setting import Setting
 from headgate.control.tuning import Tuning
 from headgate.engine.declarations import Declarations
 from headgate.engine.metrics import EngineMetrics
 from headgate.graph.queries import Query
-from headgate.spark.checkpoint import Checkpoint
-from headgate.spark.commit import Commit
 from headgate.spark.pace import Pace
 from headgate.spark.plan import Plan
 
@@ -24,26 +23,27 @@ from headgate.spark.plan import Plan
 class LiveTuning:
     """The setting of one run.
 
-    - `setting`: the present one; `apply` sets it
-    - `plans`: the alternate plans that queries ran under when the run began (`committed_plans`)
+    - `setting`: the present one; the run sets it
+    - `committed`: the queries under the plans that they had when the last run ended
     - `pace`: that of the run
     """
 
     def __init__(
         self,
         setting: Setting,
-        plans: Mapping[str, str],
+        committed: Iterable[Query],
         declared: Declarations,
         metrics: EngineMetrics,
         pace: Pace,
     ) -> None:
         self.setting = setting
-        self._plans = plans
         self._declared = declared
         self._metrics = metrics
         self._pace = pace
         self._tuning: Tuning | None = None
         self._plan: Plan | None = None
+        self._choices = PlanChoices(metrics.decisions.add, time.time)
+        self._choices.resume(committed, declared.queries)
 
     def start(self, apply: Callable[[Setting], None]) -> None:
         """Starts the optimizer; it calls `apply` on a thread of its own."""
@@ -61,6 +61,10 @@ class LiveTuning:
         tuning = self._tuning
         return tuning.impossible if tuning is not None else {}
 
+    def plan_of(self, query: str) -> dict[str, Any] | None:
+        """See `PlanChoices.report`."""
+        return self._choices.report(query)
+
     @property
     def policy(self) -> str:
         """The policy that networks run."""
@@ -71,16 +75,11 @@ class LiveTuning:
         """The run has another plan."""
         self._plan = plan
 
-    def tuned(self, query: Query, replicas: int) -> Query:
-        """A query as the setting wants it."""
-        setting = self.setting
-        query = replace(query, shed=setting.shed.get(query.name, 0.0))
-        if query.pause and self._plan is not None:
-            # Rows that wait for a paused query cannot be worked off before its plan changes.
-            known = next((each for each in self._plan.queries if each.name == query.name), query)
-            return replace(query, plan=known.plan) if known.same_question(query) else query
-        name = setting.plans.get(query.name, self._plans.get(query.name, "" if self._declared.auto else None))
-        return query if name is None or replicas > 1 else planned(query, name)
+    def tuned(self, queries: Iterable[Query], replicas: int) -> tuple[Query, ...]:
+        """The queries as the setting wants them, under the plans that they run from now on."""
+        setting, choosing = self.setting, self._declared.auto and replicas == 1
+        shed = [replace(query, shed=setting.shed.get(query.name, 0.0)) for query in queries]
+        return tuple(self._choices.planned(shed, setting.plans, self._metrics.driver.network, choosing))
 
     def _observe(self, setting: Setting) -> Observation | None:
         """On the optimizer's thread: what it sees; None if the policy is not `auto`."""
@@ -97,15 +96,5 @@ class LiveTuning:
             driver.seconds.get("run", 0.0),
             os.cpu_count() or 1,
         )
-        single = plan.replicas == 1
-        known = {name: alternates(query) for name, query in declared.items() if single and not query.pause}
-        return observed(figures, declared, setting, known, planned)
-
-
-def committed_plans(checkpoint: Checkpoint, commit: Commit, queries: Mapping[str, Query]) -> dict[str, str]:
-    """The alternate plans that queries of the last run ended with: rows may wait in their queues."""
-    if not commit.plan or all(obstacle(query) for query in queries.values()):
-        return {}
-    known = Plan.load(checkpoint, commit.plan).queries
-    found = {q.name: running_as(queries[q.name], q.plan) for q in known if q.name in queries}
-    return {name: plan for name, plan in found.items() if plan is not None}
+        known = self._choices.offered(driver.network) if plan.replicas == 1 else {}
+        return observed(figures, declared, setting, known, self._choices.under)

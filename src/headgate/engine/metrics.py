@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from headgate.control.decisions import DecisionHistory
 from headgate.control.lifecycle import phases
@@ -13,6 +13,19 @@ from headgate.engine.declarations import Declarations
 from headgate.graph.queries import Query
 from headgate.spark.driver_metrics import DriverMetrics
 from headgate.spark.epochs import Epoch
+
+
+class Tuned(Protocol):
+    """What the optimizer says of the queries of a run."""
+
+    @property
+    def impossible(self) -> Mapping[str, float]:
+        """See `Tuning.impossible`."""
+        ...
+
+    def plan_of(self, query: str) -> dict[str, Any] | None:
+        """The plan of a query and its alternates (`PlanChoices.report`)."""
+        ...
 
 
 class EngineMetrics:
@@ -46,14 +59,16 @@ class EngineMetrics:
         """See `Quality.judge`."""
         return self._quality.judge(queries, self.driver)
 
-    def report(self, declared: Declarations, running: bool, impossible: Mapping[str, float]) -> dict[str, Any]:
-        """The metrics of `Engine.metrics`, without what only a run knows; `impossible`: see `Tuning.impossible`."""
+    def report(self, declared: Declarations, running: bool, tuned: Tuned | None) -> dict[str, Any]:
+        """The metrics of `Engine.metrics`, without those of a run (`EngineRun.report`)."""
         queries, catalog = declared.queries, declared.catalog
         report = self.driver.report(queries, catalog.classes, phases(queries, running))
         specs = self.verdicts(declared.judged())
+        impossible = {} if tuned is None else tuned.impossible
         for name, figures in report["queries"].items():
             figures["spec"] = specs.get(name)
             figures["shed_share"] = self.driver.shed(name)
+            figures["plan"] = None if tuned is None else tuned.plan_of(name)
             if figures["spec"] is not None and name in impossible:
                 figures["spec"]["best"] = impossible[name]
         return {

@@ -17,7 +17,7 @@ from headgate.connectors.registry import RegisteredSinks, SparkStreams, dead_let
 from headgate.control.lifecycle import Timetable, next_change, taken_over
 from headgate.control.setting import Setting
 from headgate.engine.declarations import Declarations
-from headgate.engine.live_tuning import LiveTuning, committed_plans
+from headgate.engine.live_tuning import LiveTuning
 from headgate.engine.metrics import EngineMetrics
 from headgate.engine.options import EngineOptions
 from headgate.engine.query_sinks import QuerySinks
@@ -60,6 +60,7 @@ class EngineRun:
     - `declared`, `session`, `sinks`, `metrics`: those of the engine, which outlive the run
     - `lock`: the engine's lock; `ended`: set when the run ends by itself
     - `resumption`: what the run took over from the checkpoint; None if that is new
+    - `tuning`: the setting of the run and the optimizer that changes it
     - `running`: False once the run is closed
     - `hurried`: whether it was interrupted
     """
@@ -125,8 +126,8 @@ class EngineRun:
         )
         undo.callback(lambda: self._publisher.close(self._patience))
         self._pace = Pace(options.trigger_cores, ProcessorUse(engine_processes(spark, self._host_processes)))
-        plans = committed_plans(checkpoint, epochs.commit, declared.queries)
-        self._tuning = LiveTuning(options.setting, plans, declared, self._metrics, self._pace)
+        committed = Plan.load(checkpoint, epochs.commit.plan).queries if epochs.commit.plan else ()
+        self.tuning = LiveTuning(options.setting, committed, declared, self._metrics, self._pace)
         self.resumption = Resumption.of(checkpoint, epochs.commit, declared.queries)
         for query in taken_over(checkpoint, epochs.commit, declared.queries, catalog.classes):
             catalog.put_query(query)
@@ -142,7 +143,7 @@ class EngineRun:
         self._metrics.begin({name: str(failure) for name, failure in failed.items()})
         self._timetable = Timetable(lambda: next_change(declared.queries.values(), time.time()), self._keep_time)
         undo.callback(self._timetable.close)
-        undo.callback(self._tuning.close)
+        undo.callback(self.tuning.close)
         self.replan()
 
     def _start_hosts(self, run: str, token: str) -> Future[list[HostAddress | None]]:
@@ -189,7 +190,7 @@ class EngineRun:
     def start(self) -> None:
         """Starts to read the streams; returns when they are being read."""
         self._driver.start(once=False)
-        self._tuning.start(self._apply)
+        self.tuning.start(self._apply)
 
     def run_once(self) -> None:
         """Reads all rows that are available now, ends the streams, and waits until every window is emitted."""
@@ -220,11 +221,6 @@ class EngineRun:
         """The metrics that only a run knows."""
         waiting = self.epochs.waiting if self.running else 0
         return {"waiting": waiting, "tables": self._tables.report(), "pace": self._pace.report()}
-
-    @property
-    def impossible(self) -> dict[str, float]:
-        """See `Tuning.impossible`."""
-        return self._tuning.impossible
 
     # Changes ------------------------------------------------------------------------------------------------
 
@@ -261,14 +257,14 @@ class EngineRun:
         streams, objectives = dict(catalog.streams), catalog.objectives
 
         def plan(lanes: Lanes) -> Plan:
-            options, setting, replicas = self._options, self._tuning.setting, self.replicas
-            running = tuple(self._tuning.tuned(query, replicas) for query in declared.lives.still_running(lineup))
+            options, setting, replicas = self._options, self.tuning.setting, self.replicas
+            running = self.tuning.tuned(declared.lives.still_running(lineup), replicas)
             parts = parts_of(running, replicas)
             functions = {name for query in running for node in query.plan.walk() for name in node.python_functions}
             memory = None if options.memory is None else max(1, options.memory // self._beside)
             return Plan(
                 running,
-                self._tuning.policy,
+                self.tuning.policy,
                 mode=options.mode,
                 threads=setting.threads if setting.threads > 1 else options.threads,
                 tables=self._tables.rows,
@@ -283,7 +279,7 @@ class EngineRun:
                 idle={name: stream.idle for name, stream in streams.items() if stream.idle is not None},
             )
 
-        self._tuning.follows(self._driver.replan(plan))
+        self.tuning.follows(self._driver.replan(plan))
 
     # On other threads ---------------------------------------------------------------------------------------
 
@@ -305,7 +301,7 @@ class EngineRun:
     def _apply(self, setting: Setting) -> None:
         """On the optimizer's thread: the next epoch follows another setting."""
         with self._lock:
-            self._tuning.setting = setting
+            self.tuning.setting = setting
             self._pace.aim = setting.aim
             if self._options.budget is not None:
                 self.epochs.budget = setting.budget

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headgate.graph.carrying import carried_state
 from headgate.graph.operators import Operator
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
@@ -17,6 +18,7 @@ from headgate.operators.live import live
 from headgate.operators.lookup import LiveLookup
 from headgate.operators.settings import Settings
 from headgate.runtime import snapshot
+from headgate.runtime.dataflow import key_of
 from headgate.runtime.flight import FlightRecord, Unrecorded
 from headgate.runtime.grants import GrantRunner, Report
 from headgate.runtime.intake import Intake
@@ -334,19 +336,26 @@ class Network:
             self._state.rebuild()
 
     def swap(self, query: Query) -> None:
-        """Gives a running query an equivalent plan. Rows that wait for it are worked off first; its results stay.
+        """Gives a running query an equivalent plan. Rows that wait for it are worked off first; results and state stay.
 
         ValueError if that would lose state: then nothing changes.
         """
         old = self._state.graph.queries[query.name]
-        if _states(old) != _states(query) or old.plan.schema.names != query.plan.schema.names or query.pause:
+        carried = carried_state(old.plan, query.plan)
+        if carried is None or old.plan.schema.names != query.plan.schema.names or query.pause:
             raise ValueError(f"query {query.name} has state that another plan does not have; it keeps its plan")
+        taken = {new: before for new, before in carried.items() if new != before}
+        if any(new in each.plan.walk() for new in taken for each in self._state.graph.queries.values()):
+            raise ValueError(f"another query runs that plan, with a state of its own; {query.name} keeps its plan")
         self.run()
         with self._control.alone():
+            states = {key_of(new): self._state.stage(before).live.snapshot() for new, before in taken.items()}
             self._state.graph.remove(query.name)
             self._state.graph.add(query)
             self._state.outboxes[query.name].query = query
             self._state.rebuild()
+            for new in taken:
+                self._state.stage(new).live.restore(states[key_of(new)])
 
     def remove(self, name: str, discard: bool = False) -> None:
         """Removes a query and everything only it needed. Its earlier results can still be taken, unless they are to be
@@ -411,8 +420,3 @@ class Network:
         with self._control.alone():
             snapshot.restore(self._state, manifest)
             self._state.policy.pursue(self._objectives)
-
-
-def _states(query: Query) -> set[str]:
-    """The operators of a query that have state."""
-    return {node.text for node in query.plan.walk() if node.stateful}

@@ -9,7 +9,7 @@ from headgate.graph.shared import SharedGraph
 from headgate.operators.batch import NEVER
 from headgate.operators.contract import LiveOperator
 from headgate.operators.send import LiveSend
-from headgate.runtime.dataflow import Stage, Wiring, plan_key
+from headgate.runtime.dataflow import Stage, Wiring, key_of, plan_key
 from headgate.runtime.flight import FlightRecord
 from headgate.runtime.limits import Failure
 from headgate.runtime.loop import Loop
@@ -169,6 +169,11 @@ class NetworkState:
                 self.outboxes[query].dropped += queue.rows
             for queued in queue.drop_rows():
                 self.memory.release(queued)
+
+    def stage(self, node: Operator) -> Stage:
+        """The live operator of a node of the graph."""
+        key = key_of(node)
+        return next(stage for stage in self.wiring.stages if stage.key == key)
 
     def figures(self) -> dict[str, list[float]]:
         """The statistics of each operator, by its key."""
