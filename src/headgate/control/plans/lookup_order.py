@@ -85,7 +85,8 @@ def _chain(top: Lookup) -> _Chain:
             stack.append((node, chosen))
             node, chosen = node.input, None
         elif isinstance(node, Project) and chosen is None and _choice(node) and isinstance(node.input, Lookup):
-            node, chosen = node.input, node.exprs
+            chosen = node.exprs
+            node = node.input
         else:
             break
     base = stack[-1][0].input
