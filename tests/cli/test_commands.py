@@ -167,6 +167,23 @@ def test_bench_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, err) == (1, "no bench is called 'operater'; did you mean 'operators'?\n")
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("pace", "--live"), "only for day"),
+        (("day", "pace", "--live"), "only for day"),
+        (("day", "--minutes", "2"), "only with --live"),
+        (("day", "--seeds", "2"), "only for objectives"),
+    ],
+)
+def test_options_of_one_bench_are_refused_for_others(
+    capsys: pytest.CaptureFixture[str], given: tuple[str, ...], said: str
+) -> None:
+    code, _, err = headgate(capsys, "bench", *given)
+    assert code == 2
+    assert said in err
+
+
 def test_every_bench_can_be_run() -> None:
     from importlib import import_module
 
@@ -190,7 +207,7 @@ def test_bench_shows_and_writes_outcomes(
         lambda paper, measured: measured["ratio"] <= paper["ratio"],
         {"rows": 10_000},
     )
-    monkeypatch.setattr("headgate.bench.run", lambda name: [found])
+    monkeypatch.setattr("headgate.bench.run", lambda name, **options: [found])
     code, out, _ = headgate(capsys, "bench", "operators", "--json", str(tmp_path / "b.json"))
     assert code == 0
     assert "1.12" in out

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from typing import Any
 
 from headgate.bench.processor_time import mark
 from headgate.outcome import Outcome
@@ -25,7 +26,8 @@ BENCHES: Mapping[str, str] = {
     "queries-200": "200 selection queries: processor time per row and query, compared with plain Structured Streaming",
     "pace": "processor time of 21 selections at 2,000 rows/s with a latency spec of 2 s, of 200 ms, and without one",
     "overload": "critical queries while reports need 150% of the processors, compared with critical alone",
-    "day": "a simulated day of changing load: policy auto with its optimizer, compared with fixed policies",
+    "day": "a day of changing load, simulated or --live: policy auto with its optimizer, compared with fixed policies",
+    "objectives": "objectives change from 70/30 to 30/70 while a network runs: the measured metrics follow",
     "idle": "processor time of an idle engine, and how soon it answers the first row",
     "feeder": "rows that the feeder sends per second of one core, and its lag at 200,000 rows/s",
     "scale": "throughput with two replicas compared with one, cost of the shuffle, balance of the replicas",
@@ -39,8 +41,12 @@ class UnknownBench(ValueError):
     """No bench has this name; the message suggests the closest one or lists all."""
 
 
-def run(name: str) -> Sequence[Outcome]:
-    """Runs one bench by name."""
+OPTIONS: Mapping[str, frozenset[str]] = {"day": frozenset({"live", "minutes"}), "objectives": frozenset({"seeds"})}
+"""The benches that have options: arguments of their `run`."""
+
+
+def run(name: str, **options: Any) -> Sequence[Outcome]:
+    """Runs one bench by name, with some of its OPTIONS."""
     if name not in BENCHES:
         near = get_close_matches(name, BENCHES, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"the benches are {', '.join(BENCHES)}"
@@ -48,5 +54,5 @@ def run(name: str) -> Sequence[Outcome]:
     # Made now: a process that finds none makes it when it ends, which would disturb the next measurement.
     class_archive.make(wait=True)
     mark()
-    outcomes = import_module(f"{__name__}.{name.replace('-', '_')}").run()
+    outcomes = import_module(f"{__name__}.{name.replace('-', '_')}").run(**options)
     return [outcomes] if isinstance(outcomes, Outcome) else list(outcomes)
