@@ -190,7 +190,7 @@ def test_bench_shows_and_writes_outcomes(
         lambda paper, measured: measured["ratio"] <= paper["ratio"],
         {"rows": 10_000},
     )
-    monkeypatch.setattr("headgate.bench.run", lambda name: [found])
+    monkeypatch.setattr("headgate.bench.run", lambda name, options: [found])
     code, out, _ = headgate(capsys, "bench", "operators", "--json", str(tmp_path / "b.json"))
     assert code == 0
     assert "1.12" in out

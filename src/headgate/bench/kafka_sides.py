@@ -56,7 +56,8 @@ class KafkaEngine:
     """All queries in one engine."""
 
     def __init__(self, spark: Any, work: KafkaWork, place: TopicNames, priorities: Mapping[str, int]) -> None:
-        engine = self._engine = Engine("cqc", spark=spark, budget=0.5)
+        # Triggers are not limited, as those of the other sides are not.
+        engine = self._engine = Engine("cqc", spark=spark, budget=0.5, trigger_cores=None)
         for cls, priority in priorities.items():
             engine.execute(f"CREATE CLASS {cls} WITH (priority = {priority})")
         for stream in work.streams:

@@ -19,11 +19,12 @@ import pyarrow as pa
 from headgate.engine import Engine
 from headgate.explanation.explained import Explanation
 from headgate.graph.queries import Query, Stream, Table
+from headgate.graph.secrets import masked
 from headgate.graph.types import Schema, sql_name
 from headgate.server.allowed import Allowed
 from headgate.server.dead_letters import newest_letters
 from headgate.server.history import History
-from headgate.server.masking import Secrets, masked, secrets_in
+from headgate.server.masking import Secrets, secrets_in
 from headgate.server.query_graph import drawing, live_figures
 from headgate.server.statement_log import StatementLog, compacted, split
 from headgate.sql import Result, SqlError
