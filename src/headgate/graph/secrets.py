@@ -1,10 +1,13 @@
-"""Secrets in options: which options hold one, and texts and options without them.
+"""Secrets in options: which options hold one, texts and options without them, and references to the environment.
 
 Passwords reach only the system that asks for them: plans in the checkpoint, messages and `explain` have stars instead.
+`${env:NAME}` in the value of an option stands for a variable of the driver's environment: it is replaced where a
+source, table or sink is opened, and nowhere else.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 
@@ -16,6 +19,7 @@ _NAMES = re.compile(
 # A password inside of a value: that of a URL, of a JAAS configuration, of a connection string.
 _INSIDE = re.compile(r"""(?i)((?:password|passwd|pwd|secret|token)\s*=\s*)(\\?"[^"]*"|\\?'[^']*'|[^&;,\s'"\\]+)""")
 _IN_ADDRESS = re.compile(r"(?<=://)[^/\s@'\"]+@")
+_REFERENCE = re.compile(r"\$\{env:([A-Za-z_]\w*)\}")
 _SHORTEST = 4
 """A shorter value is hidden in options, but not searched for in texts: it would be found everywhere."""
 
@@ -69,3 +73,40 @@ def masked(options: Mapping[str, str]) -> dict[str, str]:
     {'user': 'me', 'password': '***', 'url': 'jdbc://***@host/db'}
     """
     return {name: STARS if is_secret(name) else hidden(value) for name, value in options.items()}
+
+
+class MissingVariable(ValueError):
+    """An option names a variable that the environment does not have."""
+
+
+def referenced(value: str) -> list[str]:
+    """The variables that the value of an option names.
+
+    >>> referenced('user="me" password="${env:KAFKA_PASSWORD}"')
+    ['KAFKA_PASSWORD']
+    """
+    return _REFERENCE.findall(value)
+
+
+def resolved(options: Mapping[str, str]) -> dict[str, str]:
+    """Options with the values of the variables that they name; MissingVariable if one is not set."""
+
+    def value(option: str, variable: str) -> str:
+        if variable not in os.environ:
+            raise MissingVariable(f"option {option} names the environment variable {variable}, which is not set")
+        return os.environ[variable]
+
+    return {
+        option: _REFERENCE.sub(lambda found, option=option: value(option, found[1]), text)  # type: ignore[misc]
+        for option, text in options.items()
+    }
+
+
+def has_literal(option: str, value: str) -> bool:
+    """Whether a secret is written out in the value of an option.
+
+    >>> has_literal("password", "abc"), has_literal("password", "${env:PG}"), has_literal("url", "x?password=abc")
+    (True, False, True)
+    """
+    inside = any(_REFERENCE.sub("", text).strip("\\\"'") for _, text in _INSIDE.findall(value))
+    return inside or (is_secret(option) and bool(value) and not referenced(value))

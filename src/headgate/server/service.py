@@ -21,7 +21,7 @@ from headgate.explanation.explained import Explanation
 from headgate.graph.queries import Query, Stream, Table
 from headgate.graph.secrets import masked
 from headgate.graph.types import Schema, sql_name
-from headgate.server.allowed import Allowed
+from headgate.server.allowed import Allowed, check_literals
 from headgate.server.dead_letters import newest_letters
 from headgate.server.history import History
 from headgate.server.masking import Secrets, secrets_in
@@ -147,6 +147,8 @@ class Service:
         if self._statements is not None and self._statements.statements:
             return
         statements = list(parse(Script(text, file)))
+        if self._statements is not None:
+            check_literals(text, statements, file)
         self.engine.execute(text, file=file)
         self.secrets.learn(secrets_in(text))
         if self._statements is not None:
@@ -405,6 +407,8 @@ class Service:
         except UnicodeEncodeError as error:
             raise SqlError("this is not a character", "statement", text[: error.start].count("\n") + 1, 1) from None
         statements = self.allowed.check(text)
+        if self._statements is not None:
+            check_literals(text, statements)
         catalog = self.engine.catalog
         added = sum(isinstance(each, st.CreateQuery) for each in statements)
         dropped = sum(isinstance(each, st.DropQuery) for each in statements)
