@@ -202,3 +202,24 @@ def test_bench_shows_and_writes_outcomes(
         1,
         f"{tmp_path / 'no' / 'b.json'}: no such file or directory; give a path that can be written\n",
     )
+
+
+def test_options_of_a_bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from headgate.bench import kafka
+
+    given: dict[str, object] = {}
+
+    def run(seconds: float = 20.0, sides: str = "a") -> list[object]:
+        given.update(seconds=seconds, sides=sides)
+        return []
+
+    monkeypatch.setattr(kafka, "run", run)
+    monkeypatch.setattr("headgate.spark.class_archive.make", lambda wait: None)
+    assert headgate(capsys, "bench", "kafka", "--set", "seconds=2", "--set", "sides=b")[0] == 0
+    assert given == {"seconds": 2.0, "sides": "b"}
+    for wrong, said in (
+        ("second=1", "bench kafka has no option second; its options are seconds=20.0, sides=a\n"),
+        ("seconds=x", "option seconds of bench kafka is x; give a number as 20.0\n"),
+    ):
+        assert headgate(capsys, "bench", "kafka", "--set", wrong)[::2] == (1, said)
+    assert headgate(capsys, "bench", "kafka", "--set", "seconds")[0] == 2

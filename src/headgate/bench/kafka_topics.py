@@ -41,7 +41,7 @@ class OutputTopics:
         found: list[float] = []
         for appended, value in self._records(queries):
             if since <= appended < until:
-                found.append(appended - _due(json.loads(value)))
+                found.append(appended - due(json.loads(value)))
         return found
 
     def last(self) -> float:
@@ -89,7 +89,7 @@ class OutputTopics:
         return Consumer({**settings, "enable.partition.eof": True})
 
 
-def _due(row: dict[str, Any]) -> float:
+def due(row: dict[str, Any]) -> float:
     """From when on the record could be written."""
     arrived = float(row["arrived"])
     if "w" not in row:
