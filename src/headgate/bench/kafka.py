@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -69,6 +70,7 @@ def run(
             for name in workloads.split(","):
                 for side in (side for side in RUNS[name] if side in sides.split(",")):
                     figures = _Side(broker, name, side, rate).run(warm, seconds, burst)
+                    _tell(name, side, figures)
                     measured |= {f"{name}_{side}_{key}": value for key, value in figures.items()}
         finally:
             broker.stop()
@@ -89,6 +91,12 @@ def run(
             "trigger_cores": None,
         },
     )
+
+
+def _tell(name: str, side: str, figures: Mapping[str, float]) -> None:
+    """A line on standard error: the whole bench takes a quarter of an hour."""
+    shown = ", ".join(f"{key} {value:,.3f}" for key, value in figures.items())
+    print(f"{name}, {side}: {shown}", file=sys.stderr, flush=True)
 
 
 def _aims(measured: Mapping[str, Any]) -> dict[str, float]:

@@ -10,8 +10,6 @@ from typing import Any
 
 from headgate.bench.kafka_sides import DELAY, KafkaWork, TopicNames
 
-_READ = 10_000
-"""Messages taken from the client at once."""
 _PATIENCE = 30.0
 
 
@@ -22,7 +20,8 @@ def make_topics(place: TopicNames, work: KafkaWork) -> None:
     topics = [NewTopic(place.source(stream), 1, 1) for stream in work.streams]
     appended = {"message.timestamp.type": "LogAppendTime"}
     topics += [NewTopic(place.sink(query), 1, 1, config=appended) for query in work.queries]
-    for done in AdminClient({"bootstrap.servers": place.servers}).create_topics(topics).values():
+    admin = AdminClient({"bootstrap.servers": place.servers})
+    for done in admin.create_topics(topics).values():
         done.result()
 
 
@@ -73,13 +72,9 @@ class OutputTopics:
         consumer = self._consumer()
         for query in queries:
             consumer.assign([TopicPartition(self._place.sink(query), 0, 0)])
-            at_end = False
-            while not at_end:
-                messages = consumer.consume(_READ, _PATIENCE)
-                at_end = not messages or any(message.error() is not None for message in messages)
-                for message in messages:
-                    if message.error() is None:
-                        yield message.timestamp()[1] / 1000, message.value()
+            # `consume` would wait for a full batch, also at the end of a topic.
+            while (message := consumer.poll(_PATIENCE)) is not None and message.error() is None:
+                yield message.timestamp()[1] / 1000, message.value()
         consumer.close()
 
     def _consumer(self) -> Any:
