@@ -86,7 +86,7 @@ def test_a_password_is_used_and_shown_nowhere(guarded: Broker, tmp_path: Path) -
     refused = _headgate("run", "wrong.sql", "--once", folder=work)
     assert refused.returncode == 1
     assert refused.stderr.splitlines() == [
-        "stream s: source kafka: SaslAuthenticationException: Authentication failed: Invalid username or password"
+        "query q: sink kafka: SaslAuthenticationException: Authentication failed: Invalid username or password"
     ]
     shown = [_headgate("explain", "right.sql", *more, folder=work) for more in ((), ("--format", "json"))]
     shown += [_headgate("check", "right.sql", folder=work)]
