@@ -115,8 +115,8 @@ class KafkaSink(ResultSink):
             raise SinkError(f"query {query.name}: Spark has no sink kafka: {error}") from error
         try:
             check(spark, options)
-        except ClusterProblem as problem:
-            raise SinkError(f"query {query.name}: sink kafka: {problem}") from problem
+        except ClusterProblem as error:
+            raise SinkError(f"query {query.name}: sink kafka: {error}") from error
         writer = KafkaWriter(spark, query.name, options)
         writer.check(query)
         return writer
