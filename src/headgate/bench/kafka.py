@@ -9,13 +9,14 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from headgate.bench import UnknownBench
 from headgate.bench.kafka_sides import KafkaEngine, KafkaExpert, KafkaPlain, KafkaWork, TopicNames, TopicSelection
 from headgate.bench.kafka_topics import OutputTopics, make_topics
 from headgate.bench.workload import CLASSES, workload_21
@@ -49,8 +50,8 @@ _OFTEN = 21
 
 
 def run(
-    seconds: float = 20.0,
-    warm: float = 20.0,
+    seconds: float = 15.0,
+    warm: float = 15.0,
     rate: float = 100.0,
     burst: float = 200_000.0,
     workloads: str = ",".join(RUNS),
@@ -67,8 +68,8 @@ def run(
         broker = Broker(Path(folder))
         broker.start()
         try:
-            for name in workloads.split(","):
-                for side in (side for side in RUNS[name] if side in sides.split(",")):
+            for name in _chosen(workloads, RUNS):
+                for side in (side for side in RUNS[name] if side in _chosen(sides, RUNS["one"])):
                     figures = _Side(broker, name, side, rate).run(warm, seconds, burst)
                     _tell(name, side, figures)
                     measured |= {f"{name}_{side}_{key}": value for key, value in figures.items()}
@@ -91,6 +92,15 @@ def run(
             "trigger_cores": None,
         },
     )
+
+
+def _chosen(names: str, known: Collection[str]) -> list[str]:
+    """Names divided by commas; UnknownBench if one is not known."""
+    found = [name.strip() for name in names.split(",")]
+    for name in found:
+        if name not in known:
+            raise UnknownBench(f"bench kafka has no {name}; there are {', '.join(known)}")
+    return found
 
 
 def _tell(name: str, side: str, figures: Mapping[str, float]) -> None:
