@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import time
 import uuid
 from pathlib import Path
 
@@ -36,6 +37,18 @@ def main() -> None:
             run(broker.servers)
         finally:
             broker.stop()
+
+
+def settle(engine: hg.Engine, limit: float = 60.0) -> None:
+    """Waits until there are answers and no more come."""
+    until = time.monotonic() + limit
+    before = 0
+    while time.monotonic() < until:
+        engine.wait(2.0)
+        answers = sum(query["published"] for query in engine.metrics()["queries"].values())
+        if answers and answers == before:
+            return
+        before = answers
 
 
 def run(servers: str) -> None:
@@ -80,7 +93,7 @@ def run(servers: str) -> None:
         feeder.start()
         while not feeder.wait(0.5):
             engine.wait(0)
-        engine.wait(3.0)
+        settle(engine)
     finally:
         feeder.stop()
         engine.stop()
