@@ -63,7 +63,7 @@ def test_latency_and_memory_on_two_seeds() -> None:
 def test_throughput_on_two_seeds() -> None:
     outcome = mavstream.throughput(1, 2)
     assert outcome.holds, outcome.measured
-    assert set(outcome.measured) == set(outcome.paper)
+    assert set(outcome.paper) <= set(outcome.measured)
 
 
 def test_the_rule_rejects_a_wrong_order() -> None:

@@ -5,7 +5,7 @@ An experiment is a function `(seed) -> Outcome`. To add one, write it in the mod
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -15,10 +15,14 @@ from headgate.outcome import Outcome
 
 @dataclass(frozen=True)
 class Experiment:
-    """The function of an experiment (`module:function`, imported on first use) and what it reproduces."""
+    """The function of an experiment (`module:function`, imported on first use) and what it reproduces.
+
+    An experiment that goes by the `wall_clock` depends on the load of the machine: nothing else runs beside it.
+    """
 
     function: str
     about: str
+    wall_clock: bool = False
 
 
 EXPERIMENTS: Mapping[str, Experiment] = {
@@ -44,11 +48,13 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "cqc-c": Experiment("cqc:c", "004 Figs. 3, 6: the same with other priorities, workload C"),
     "hmts-decoupling": Experiment("hmts:decoupling", "000 Fig. 6: joins with and without queues before them"),
     "hmts-decoupling-live": Experiment(
-        "live_decoupling:decoupling_live", "000 Fig. 6 on real threads, with bounded queues"
+        "live_decoupling:decoupling_live", "000 Fig. 6 on real threads, with bounded queues", wall_clock=True
     ),
     "hmts-burst": Experiment("hmts:burst", "000 Figs. 9, 10: a burst before an expensive predicate"),
-    "hmts-modes": Experiment("live_hmts:modes", "000 Fig. 7: five selections under DI, GTS and OTS"),
-    "hmts-scale": Experiment("live_hmts:scale", "000 Fig. 8: DI and one thread per operator, 1 to 200 queries"),
+    "hmts-modes": Experiment("live_hmts:modes", "000 Fig. 7: five selections under DI, GTS and OTS", wall_clock=True),
+    "hmts-scale": Experiment(
+        "live_hmts:scale", "000 Fig. 8: DI and one thread per operator, 1 to 200 queries", wall_clock=True
+    ),
     "cqc-a-live": Experiment("live_cqc:a", "004 Fig. 3 in the real network, workload A"),
     "cqc-b-live": Experiment("live_cqc:b", "004 Figs. 4, 5 in the real network, workload B"),
     "cqc-c-live": Experiment("live_cqc:c", "004 Fig. 6 in the real network, workload C"),
@@ -59,6 +65,19 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "sim-vs-live": Experiment("live_prediction:prediction", "ours: predicted and real latencies at three loads"),
     "hmts-placement": Experiment("hmts:placement", "000 Fig. 11: queue placement by Algorithm 1 in random graphs"),
 }
+
+
+SHARING = ("amos", "mavstream", "live_mavstream")
+"""Modules whose experiments share runs, which are kept in the process that made them."""
+
+
+def together(names: Sequence[str]) -> list[list[str]]:
+    """The names in groups that should run one after another in one process, because they share runs."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        module = EXPERIMENTS[name].function.split(":")[0]
+        groups.setdefault(module if module in SHARING else name, []).append(name)
+    return list(groups.values())
 
 
 class UnknownExperiment(ValueError):
