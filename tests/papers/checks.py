@@ -57,31 +57,26 @@ def _swapped_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(amos_example, "_run", lambda policy: right(other[policy]))
 
 
-def _better(**factors: float) -> Accepted:
-    """AMoS with these multiples of the best single algorithm's figures, the best score, and shorter queues."""
-
-    def accepted(outcome: Outcome) -> Figures:
-        figures: dict[str, Any] = dict(outcome.measured)
-        for objective, name in selection.LABEL.items():
-            singles = [figures[name][label] for label in plans.SINGLE]
-            best = max(singles) if objective == "output" else min(singles)
-            figures[name] = {**figures[name], plans.WHEEL: best * factors.get(objective, 1.0)}
-        changes: Mapping[str, Any] = {
-            "score": 9.0,
-            selection.SHORTEST: 0.6,
-            selection.ABOVE_7: 3.0,
-            selection.BEHIND: dict.fromkeys(selection.LABEL, 0.0),
-        }
-        for name, value in changes.items():
-            figures[name] = {**figures.get(name, {}), plans.WHEEL: value}
-        return figures
-
-    return accepted
+def _better(outcome: Outcome) -> Figures:
+    """AMoS with less delay and shorter queues than the best single algorithm, the mean output, and the best score."""
+    figures: dict[str, Any] = dict(outcome.measured)
+    singles = {o: [figures[name][label] for label in plans.SINGLE] for o, name in selection.LABEL.items()}
+    mean = sum(singles["output"]) / len(singles["output"])
+    changes: Mapping[str, Any] = {
+        selection.LABEL["delay"]: min(singles["delay"]) * 0.9,
+        selection.LABEL["queue"]: min(singles["queue"]) * 0.9,
+        # Better than the mean, as Fig. 9 asks, and within 1% of it, as Fig. 7 does.
+        selection.LABEL["output"]: mean * 1.005,
+        "score": 9.0,
+        selection.SHORTEST: 0.6,
+        selection.ABOVE_7: 3.0,
+        selection.BEHIND: dict.fromkeys(selection.LABEL, 0.0),
+    }
+    return {**figures, **{name: {**figures.get(name, {}), plans.WHEEL: value} for name, value in changes.items()}}
 
 
-def _amos(experiment: Callable[..., Outcome]) -> Check:
-    accepted = _better(delay=0.9, queue=0.9)
-    return Check(lambda: experiment(1, seeds=2, seconds=40.0), (wrong.contrary_learner,), accepted)
+def _amos(experiment: Callable[..., Outcome], slow: bool = True) -> Check:
+    return Check(lambda: experiment(1, seeds=2, seconds=40.0), (wrong.contrary_learner,), _better, slow)
 
 
 AMOS: Mapping[str, Check] = {
@@ -89,14 +84,15 @@ AMOS: Mapping[str, Check] = {
     "amos-figure-2": Check(
         lambda: amos.figure_2(1, seeds=3, seconds=150.0),
         (wrong.exchanged(comparison, "SINGLE", "Chain", "FIFO"), reversed_ranks),
+        slow=True,
     ),
-    "amos-delay": _amos(amos.delay),
+    "amos-delay": _amos(amos.delay, slow=False),
     "amos-queue": _amos(amos.queue),
     "amos-70-30": _amos(amos.delay_70_rate_30),
     "amos-30-70": _amos(amos.delay_30_rate_70),
     "amos-equal": _amos(amos.equal),
     "amos-learners": Check(
-        lambda: amos.learners(1, seeds=4, seconds=200.0),
+        lambda: amos.learners(1, seeds=2, seconds=60.0),
         (wrong.contrary_learner_only,),
         lambda outcome: {"in standard errors": {"controlled": dict.fromkeys(("delay (Fig. 5)", "all"), 2.1)}},
         slow=True,
@@ -154,21 +150,40 @@ def _few_rates(experiment: Callable[[int], Outcome]) -> Callable[[], Outcome]:
 
 def _brief_throughput() -> Outcome:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live_mavstream, "STEADY_TUPLES", 300)
-        patch.setattr(live_mavstream, "STEADY_WINDOW", 100)
+        patch.setattr(live_mavstream, "STEADY_TUPLES", 1000)
+        patch.setattr(live_mavstream, "STEADY_WINDOW", 300)
         return live_mavstream.throughput(1)
+
+
+def _queues_inside_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operators of a path run one by one, with queues between them."""
+    monkeypatch.setattr(mav, "VARIANTS", {**mav.VARIANTS, mav.UNITS: mav.VARIANTS[mav.OPERATORS]})
 
 
 BOTH = (reversed_ranks, random_ranks)
 MAVSTREAM: Mapping[str, Check] = {
     "mavstream-latency": Check(lambda: mav.latency(1, 1, (100, 500)), BOTH),
-    "mavstream-memory": Check(lambda: mav.memory(1, 1, (100, 500)), BOTH),
-    "mavstream-throughput": Check(lambda: mav.throughput(1, 1), BOTH),
-    "mavstream-burst": Check(lambda: mav.burst(1, 1), BOTH, slow=True),
+    "mavstream-memory": Check(lambda: mav.memory(1, 1, (100, 500)), BOTH, slow=True),
+    # The order of the deviations follows from the units alone: it is the same under reversed and random ranks.
+    "mavstream-throughput": Check(
+        lambda: mav.throughput(1, 1),
+        (_queues_inside_paths, wrong.exchanged(mav, "POLICIES", mav.PATH, mav.SEGMENT)),
+        slow=True,
+    ),
+    "mavstream-burst": Check(lambda: mav.burst(1, 1), (reversed_ranks,), slow=True),
     "mavstream-as-run": Check(lambda: mav.as_run(1, 1, (100,)), (reversed_ranks,), _as_run_accepted, slow=True),
-    "mavstream-latency-live": Check(_few_rates(live_mavstream.latency), (reversed_ranks,), slow=True),
+    "mavstream-latency-live": Check(
+        _few_rates(live_mavstream.latency),
+        (wrong.exchanged(live_mavstream, "POLICIES", mav.PATH, mav.SEGMENT),),
+        slow=True,
+    ),
     "mavstream-memory-live": Check(_few_rates(live_mavstream.memory), (reversed_ranks,), slow=True),
-    "mavstream-throughput-live": Check(_brief_throughput, (reversed_ranks,), _in_order, slow=True),
+    "mavstream-throughput-live": Check(
+        _brief_throughput,
+        (wrong.exchanged(live_mavstream, "STEADY_POLICIES", mav.PATH, mav.ROUND_ROBIN),),
+        _in_order,
+        slow=True,
+    ),
     "mavstream-burst-live": Check(lambda: live_mavstream.burst(1), (reversed_ranks,), slow=True),
 }
 
@@ -194,9 +209,9 @@ def _live(name: str) -> Check:
 
 
 CQC: Mapping[str, Check] = {
-    "cqc-a": Check(lambda: cqc.a(1, 1, 300), (wrong.lowest_class_first("A"),), _as_stated),
+    "cqc-a": Check(lambda: cqc.a(1, 1, 300), (wrong.lowest_class_first("A"),), _as_stated, slow=True),
     "cqc-b": Check(lambda: cqc.b(1, 1, 300), (wrong.lowest_class_first("B"),), _as_stated),
-    "cqc-c": Check(lambda: cqc.c(1, 1, 300), (wrong.lowest_class_first("C"),), _as_stated),
+    "cqc-c": Check(lambda: cqc.c(1, 1, 300), (wrong.lowest_class_first("C"),), _as_stated, slow=True),
     "cqc-a-live": _live("A"),
     "cqc-b-live": _live("B"),
     "cqc-c-live": _live("C"),
@@ -248,7 +263,7 @@ HMTS: Mapping[str, Check] = {
         (wrong.all_the_same(live_decoupling, "POLICIES", decoupling.DIRECT),),
         slow=True,
     ),
-    "hmts-burst": Check(_burst, (wrong.all_the_same(burst, "POLICIES", burst.FIFO),)),
+    "hmts-burst": Check(_burst, (wrong.all_the_same(burst, "POLICIES", burst.FIFO),), slow=True),
     "hmts-placement": Check(
         _place,
         (
@@ -256,12 +271,14 @@ HMTS: Mapping[str, Check] = {
             _placement(**{placement.OURS: wrong.every_edge}),
             wrong.exchanged(placement, "ALGORITHMS", placement.OURS, placement.CHAIN),
         ),
+        slow=True,
     ),
-    "hmts-modes": Check(_modes, (wrong.all_the_same(live_hmts, "POLICIES", live_hmts.DI),), _figure_7),
+    "hmts-modes": Check(_modes, (wrong.all_the_same(live_hmts, "POLICIES", live_hmts.DI),), _figure_7, slow=True),
     "hmts-scale": Check(
         lambda: live_hmts.scale(1, queries=(1, 10), runs=5),
         (wrong.all_the_same(live_hmts, "POLICIES", live_hmts.DI),),
         _figure_8,
+        slow=True,
     ),
 }
 

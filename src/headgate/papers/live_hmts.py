@@ -42,8 +42,9 @@ WORK_BATCHES = 100
 SCALE_ELEMENTS, SCALE_BATCH = 100_000, 5_000
 ROUNDS = 3
 SCALE_RUNS = 60
-# Fig. 8: ratios of two times vary by about this much from run to run.
-SPREAD = 0.1
+# Fig. 8: the ratio of the times must grow at least by this factor from one query to the most. A policy compared with
+# itself on a loaded machine gave ratios of 0.89 to 1.12. No step may lose more than this share.
+GROWTH, SPREAD = 1.5, 0.1
 # DI: one thread, one queue after the source. GTS: one thread, a queue before each operator. OTS: a thread per operator.
 DI, GTS, OTS = "DI", "GTS", "OTS"
 POLICIES = {DI: "di:sources=queued", GTS: "gts:inner=chain,placement=every", OTS: "ots"}
@@ -155,11 +156,10 @@ RATIOS = "OTS's time over DI's, by number of queries"
 
 
 def advantage_grows(paper: Figures, measured: Figures) -> bool:
-    """§6.5: "DI's performance advantage over OTS is not constant, but increases with number of queries": the ratio of
-    the times at 200 queries is above that at one by more than it varies, and no step loses more than it varies."""
+    """§6.5: "DI's performance advantage over OTS is not constant, but increases with number of queries"."""
     ratios = list(measured[RATIOS].values())
     steady = all(later >= before * (1 - SPREAD) for before, later in pairwise(ratios))
-    return bool(ratios[-1] > ratios[0] * (1 + SPREAD) and steady)
+    return bool(ratios[-1] >= ratios[0] * GROWTH and steady)
 
 
 def _times_by(several: Sequence[Sequence[pa.RecordBatch]]) -> dict[str, list[float]]:
