@@ -23,6 +23,7 @@ def test_the_list_names_every_experiment() -> None:
     result = CliRunner().invoke(app, ["reproduce", "--list"])
     assert result.exit_code == 0
     assert [line.split()[0] for line in result.stdout.splitlines()] == list(papers.EXPERIMENTS)
+    assert max(map(len, result.stdout.splitlines())) <= 80
 
 
 def test_the_message_for_an_unknown_name_suggests_the_closest() -> None:

@@ -10,6 +10,7 @@ line replace those of the same name and seed. In `docs/papers.md` everything bet
 - `verdict: NAME`: with which seeds the claim holds;
 - `figures: NAME: KEY; …`: figures of the paper and ours (all that the paper has, or those named);
 - `matrix: NAME: KEY`: a group of groups of our figures, rows by columns; with several keys, each group is a row;
+  `KEY[INNER]` takes the group INNER of each group of KEY;
 - `columns: NAME: KEY; …`: groups of our figures, each a column;
 - `series: NAME: LABEL; …`: curves (all, or those named), one row each.
 """
@@ -98,10 +99,18 @@ def _figures(by_seed: Mapping[str, Mapping[str, Any]], keys: Sequence[str]) -> s
 
 def _matrix(by_seed: Mapping[str, Mapping[str, Any]], keys: Sequence[str]) -> str:
     measured = _shown(by_seed)["measured"]
-    found = measured[keys[0]] if len(keys) == 1 else {key: measured[key] for key in keys}
+    found = _group(measured, keys[0]) if len(keys) == 1 else {key: measured[key] for key in keys}
     rows = {name: flat(row) if isinstance(row, Mapping) else {"": row} for name, row in found.items()}
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     return _table(["", *columns], [[name, *(text(row.get(c)) for c in columns)] for name, row in rows.items()])
+
+
+def _group(measured: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    if key.endswith("]"):
+        outer, inner = key[:-1].split("[")
+        return {name: group[inner] for name, group in measured[outer].items()}
+    found: Mapping[str, Any] = measured[key]
+    return found
 
 
 def _columns(by_seed: Mapping[str, Mapping[str, Any]], keys: Sequence[str]) -> str:
