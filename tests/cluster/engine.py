@@ -22,6 +22,12 @@ from tests.waiting import wait_until
 
 KEYS = 5
 ROWS = 20
+SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.executor.memory": "1g",
+    "spark.ui.enabled": "false",
+}
 
 
 def _settings(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -34,13 +40,7 @@ def _settings(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def run(master: str, folder: str, epochs: int) -> None:
-    settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executor.memory": "1g",
-        "spark.ui.enabled": "false",
-    }
-    spark = session("headgate-cluster", master, settings)
+    spark = session("headgate-cluster", master, SETTINGS)
     spark.sparkContext.setLogLevel("ERROR")
     Path(folder, "in").mkdir()
     newest: dict[str, tuple[int, int]] = {}
@@ -50,7 +50,7 @@ def run(master: str, folder: str, epochs: int) -> None:
         for row in table.to_pylist():
             newest[row["k"]] = (row["n"], row["s"])
 
-    engine = hg.Engine("cqc", f"{folder}/checkpoint", spark=spark)
+    engine = hg.Engine("cqc", f"{folder}/checkpoint", spark=spark, trigger_cores=None)
     engine.execute(f"CREATE STREAM s (k STRING, v INT) USING json OPTIONS (path '{folder}/in');")
     engine.query("sums", "SELECT k, count(*) AS n, sum(v) AS s FROM s GROUP BY k", sink=hg.callback(keep))
     engine.query(

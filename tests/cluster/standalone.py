@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from pyspark.find_spark_home import _find_spark_home
 from tests.waiting import wait_until
 
 HOST = "127.0.0.1"
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,19 @@ def standalone(folder: Path, workers: int = 2) -> Iterator[Cluster]:
             process.terminate()
         for process in processes:
             process.wait()
+
+
+def run_python(module: str, *arguments: object) -> list[str]:
+    """Runs a module of the tests in a process of its own, and returns the lines that it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", "")))},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    return done.stdout.splitlines()
 
 
 def _free_port() -> int:

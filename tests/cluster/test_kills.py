@@ -15,12 +15,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cluster.standalone import Cluster, standalone
+from tests.cluster.engine import SETTINGS
+from tests.cluster.standalone import ROOT, Cluster, standalone
 from tests.crash.test_crash import QUERIES, SCRIPT, Arrivals
 from tests.waiting import LIMIT, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
-ROOT = Path(__file__).parents[2]
 KINDS = {
     "host": "headgate.spark.supervisor",
     "python": "headgate.spark.daemon",
@@ -28,20 +28,14 @@ KINDS = {
     "worker": "",
     "driver": "",
 }
-SETTINGS = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.executor.memory": "1g",
-    "spark.ui.enabled": "false",
-    "spark.log.level": "ERROR",
-}
 
 
 class Run:
     """`headgate run` on the cluster, in a session of its own."""
 
     def __init__(self, root: Path, cluster: Cluster, once: bool = False) -> None:
-        options = " ".join(f"--conf {name}={value}" for name, value in SETTINGS.items())
+        settings = {**SETTINGS, "spark.log.level": "ERROR"}
+        options = " ".join(f"--conf {name}={value}" for name, value in settings.items())
         arguments = ["run", str(root / "script.sql"), "--checkpoint", str(root / "ck"), "--master", cluster.master]
         self._log = (root / "log").open("ab")
         self.process = subprocess.Popen(

@@ -41,6 +41,18 @@ class Latencies:
             ages = pa.chunked_array([values for each in self._values.values() for values in each], pa.float64())
         return float(pa.compute.mean(pa.compute.less_equal(ages, seconds)).as_py()) if len(ages) else 0.0
 
+    def growth(self, queries: Sequence[str]) -> float:
+        """By how much (s) the last fourth of the results of these queries is older than the first, on average over the
+        queries that have results."""
+        found: list[float] = []
+        for query in queries:
+            with self._lock:
+                ages = pa.chunked_array(self._values.get(query, []), pa.float64())
+            if fourth := len(ages) // 4:
+                first, last = ages.slice(0, fourth), ages.slice(len(ages) - fourth)
+                found.append(pa.compute.mean(last).as_py() - pa.compute.mean(first).as_py())
+        return sum(found) / len(found) if found else 0.0
+
     def of(self, queries: Sequence[str]) -> tuple[float, float, int]:
         """Mean and 99th percentile (s) and number of the results of these queries; infinite if there are none."""
         with self._lock:

@@ -35,7 +35,7 @@ from headgate.tour.plan import (
     script,
 )
 from headgate.tour.screen import Screen, SideView, TourView
-from headgate.tour.sides import HeadgateSide, PlainSide, Side
+from headgate.tour.sides import LATENCY, HeadgateSide, PlainSide, Side
 
 _GRACE = 2.0
 """Seconds that a side has, after its last row, to answer."""
@@ -241,7 +241,8 @@ class Tour:
             "plain": f"{len(self._queries)} queries of Structured Streaming with foreachBatch, as soon as possible;"
             " functions as Arrow functions; in the session that Headgate makes, whose settings are faster than Spark's"
             " defaults",
-            "Headgate": f"one engine, policy {FIRST_POLICY}, from second {timeline.change:.0f} on {SECOND_POLICY}",
+            "Headgate": f"one engine, policy {FIRST_POLICY}, from second {timeline.change:.0f} on {SECOND_POLICY};"
+            f" the queries of class critical ask for a latency of {LATENCY}",
             "measured": f"answers to rows that were sent in these {timeline.seconds:.0f} s and delivered at most"
             f" {_GRACE:.0f} s after them, when every query had run before",
             "expensive function": f"{duration(self._cost)} for each reading in each of {REPORTS} reports, measured at"
