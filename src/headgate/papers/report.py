@@ -32,6 +32,8 @@ FIRST = "1"
 POINTS = 12
 """Curves of at most this many points are kept."""
 DIGITS = 4
+FEW = 3
+"""Lists of at most this many figures are shown with their ranges."""
 
 Results = dict[str, dict[str, dict[str, Any]]]
 """Verdict, paper's and measured figures and short curves, by experiment and seed."""
@@ -91,10 +93,12 @@ def _figures(by_seed: Mapping[str, Mapping[str, Any]], keys: Sequence[str]) -> s
     paper, ours = flat(shown["paper"]), flat(shown["measured"])
     names = [key for key in ours if any(key == k or key.startswith(f"{k}, ") for k in keys or shown["paper"])]
     ranges = {key: _range([flat(run["measured"]).get(key) for run in by_seed.values()]) for key in names}
-    rows = [[key, text(paper.get(key)), text(ours[key]), ranges[key]] for key in names]
-    if len(by_seed) == 1:
-        return _table(["", "paper", "here"], [row[:3] for row in rows])
-    return _table(["", "paper", f"here, seed {FIRST}", f"here, {len(by_seed)} seeds"], rows)
+    columns = {f"here, seed {FIRST}" if len(by_seed) > 1 else "here": {key: text(ours[key]) for key in names}}
+    if any(paper.get(key) is not None for key in names):
+        columns = {"paper": {key: text(paper.get(key)) for key in names}, **columns}
+    if len(by_seed) > 1:
+        columns[f"here, {len(by_seed)} seeds"] = ranges
+    return _table(["", *columns], [[key, *(column[key] for column in columns.values())] for key in names])
 
 
 def _matrix(by_seed: Mapping[str, Mapping[str, Any]], keys: Sequence[str]) -> str:
@@ -169,8 +173,10 @@ def _range(values: Sequence[Any]) -> str:
     """The lowest and the highest of some figures; of conditions, how often they are met."""
     if any(isinstance(value, bool) for value in values):
         return f"{sum(value is True for value in values)} of {len(values)}"
+    if all(isinstance(value, list) and 0 < len(value) <= FEW for value in values):
+        return ", ".join(_range(several) for several in zip(*values, strict=True))
     if not all(isinstance(value, int | float) for value in values):
-        return text(values[0]) if all(value == values[0] for value in values) else "differ"
+        return "the same" if all(value == values[0] for value in values) else "–"
     low, high = text(float(min(values))), text(float(max(values)))
     return low if low == high else f"{low} to {high}"
 
