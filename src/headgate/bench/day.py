@@ -52,7 +52,7 @@ TOPOLOGY = Topology.of(
 )
 
 
-def run(live: bool = False, minutes: float | None = None) -> Outcome:
+def run(live: bool = False, minutes: float = 10.0) -> Outcome:
     """The day in virtual time, or live, compressed to some minutes for each policy."""
     if live:
         from headgate.bench import day_live

@@ -41,8 +41,6 @@ from headgate.outcome import Outcome
 from headgate.simulation.arrivals import Moments
 from headgate.spark.session import local_session
 
-MINUTES = DAY / 60
-"""The day is as long as in the script; in a shorter one the optimizer has less time between two events."""
 FIXED = ("cqc",)
 """The fixed policy that does best in virtual time (`headgate bench day`)."""
 WARM_UP = 20.0
@@ -60,9 +58,8 @@ QUERIES = {
 STREAMS = ("events", "clicks", "logs", "visits")
 
 
-def run(minutes: float | None = None) -> Outcome:
+def run(minutes: float) -> Outcome:
     """Every policy lives through the day once, in a session of its own."""
-    minutes = MINUTES if minutes is None else minutes
     days: dict[str, list[DayRun]] = {}
     for policy in ("auto", *FIXED):
         spark = local_session(f"headgate-bench-day-{policy}")

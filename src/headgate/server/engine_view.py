@@ -12,9 +12,10 @@ import pyarrow as pa
 from headgate.engine import Engine
 from headgate.explanation.explained import Explanation
 from headgate.graph.queries import Query, Stream, Table
+from headgate.graph.secrets import masked
 from headgate.graph.types import Schema, sql_name
 from headgate.server.dead_letters import newest_letters
-from headgate.server.masking import Secrets, masked
+from headgate.server.masking import Secrets
 from headgate.server.query_graph import drawing, live_figures
 
 _FRESH = 0.25

@@ -15,7 +15,7 @@ from typing import Any
 from typing import Literal as OneOf
 
 from headgate.engine import Engine
-from headgate.server.allowed import Allowed
+from headgate.server.allowed import Allowed, check_literals
 from headgate.server.engine_view import EngineView
 from headgate.server.history import History
 from headgate.server.masking import Secrets, secrets_in
@@ -138,6 +138,8 @@ class Service:
         if self._statements is not None and self._statements.statements:
             return
         statements = list(parse(Script(text, file)))
+        if self._statements is not None:
+            check_literals(text, statements, file)
         self.engine.execute(text, file=file)
         self.secrets.learn(secrets_in(text))
         if self._statements is not None:
@@ -325,6 +327,8 @@ class Service:
         except UnicodeEncodeError as error:
             raise SqlError("this is not a character", "statement", text[: error.start].count("\n") + 1, 1) from None
         statements = self.allowed.check(text)
+        if self._statements is not None:
+            check_literals(text, statements)
         catalog = self.engine.catalog
         added = sum(isinstance(each, st.CreateQuery) for each in statements)
         dropped = sum(isinstance(each, st.DropQuery) for each in statements)
