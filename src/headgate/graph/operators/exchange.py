@@ -31,33 +31,17 @@ class Send(Unary):
 
 
 @dataclass(frozen=True, eq=False)
-class Partial(Unary):
-    """The first half of an aggregate: the states of the groups of each batch. Late rows are dropped here.
-
-    Output: the pane, the keys, the columns of the states. `aggregate` says what is computed; its input is not read.
-    """
+class AggregateHalf(Unary):
+    """One half of an aggregate. `aggregate` says what is computed; its input is not read."""
 
     aggregate: Aggregate
 
     makes_rows: ClassVar[bool] = True
     cost: ClassVar[float] = Aggregate.cost
-    selectivity: ClassVar[float] = Aggregate.selectivity
 
     @property
     def passes(self) -> tuple[int, ...]:
         return ()
-
-    @cached_property
-    def expressions(self) -> tuple[tuple[ColumnScope, Expr], ...]:
-        return self.aggregate.expressions
-
-    def with_expressions(self, change: Callable[[ColumnScope, Expr], Expr]) -> Self:
-        changed = self.aggregate.with_expressions(change)
-        return self if changed is self.aggregate else replace(self, aggregate=changed)
-
-    def located(self, expr: Expr) -> tuple[Expr, ...] | None:
-        found = in_terms_of(expr, state_keys(self.aggregate), self.aggregate.keys)
-        return None if found is None else (found,)
 
     @cached_property
     def python_functions(self) -> dict[str, float]:
@@ -72,19 +56,33 @@ class Partial(Unary):
 
 
 @dataclass(frozen=True, eq=False)
-class Merge(Unary):
-    """The second half of an aggregate: merges partial states, and emits what the aggregate emits."""
+class Partial(AggregateHalf):
+    """The first half of an aggregate: the states of the groups of each batch. Late rows are dropped here.
 
-    aggregate: Aggregate
+    Output: the pane, the keys, the columns of the states.
+    """
+
+    selectivity: ClassVar[float] = Aggregate.selectivity
+
+    @cached_property
+    def expressions(self) -> tuple[tuple[ColumnScope, Expr], ...]:
+        return self.aggregate.expressions
+
+    def with_expressions(self, change: Callable[[ColumnScope, Expr], Expr]) -> Self:
+        changed = self.aggregate.with_expressions(change)
+        return self if changed is self.aggregate else replace(self, aggregate=changed)
+
+    def located(self, expr: Expr) -> tuple[Expr, ...] | None:
+        found = in_terms_of(expr, state_keys(self.aggregate), self.aggregate.keys)
+        return None if found is None else (found,)
+
+
+@dataclass(frozen=True, eq=False)
+class Merge(AggregateHalf):
+    """The second half of an aggregate: merges partial states, and emits what the aggregate emits."""
 
     stateful: ClassVar[bool] = True
     compares_rows: ClassVar[bool] = True
-    makes_rows: ClassVar[bool] = True
-    cost: ClassVar[float] = Aggregate.cost
-
-    @property
-    def passes(self) -> tuple[int, ...]:
-        return ()
 
     @property
     def partition_keys(self) -> tuple[tuple[Expr, ...], ...] | None:
@@ -100,17 +98,6 @@ class Merge(Unary):
         """The expressions of the aggregate are over the rows that its first half read."""
         changed = self.aggregate.with_expressions(lambda _, expr: change(ROWS, expr))
         return self if changed is self.aggregate else replace(self, aggregate=changed)
-
-    @cached_property
-    def python_functions(self) -> dict[str, float]:
-        return self.aggregate.python_functions
-
-    @property
-    def detail(self) -> str:
-        return self.aggregate.detail
-
-    def describe(self, write: Write) -> str:
-        return self.aggregate.describe(write)
 
 
 @dataclass(frozen=True, eq=False)
