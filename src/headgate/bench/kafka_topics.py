@@ -11,6 +11,8 @@ from typing import Any
 from headgate.bench.kafka_sides import DELAY, KafkaWork, TopicNames
 
 _PATIENCE = 30.0
+_SILENT = {"log_level": 0}
+"""The client prints notes of its own otherwise."""
 
 
 def make_topics(place: TopicNames, work: KafkaWork) -> None:
@@ -20,7 +22,7 @@ def make_topics(place: TopicNames, work: KafkaWork) -> None:
     topics = [NewTopic(place.source(stream), 1, 1) for stream in work.streams]
     appended = {"message.timestamp.type": "LogAppendTime"}
     topics += [NewTopic(place.sink(query), 1, 1, config=appended) for query in work.queries]
-    admin = AdminClient({"bootstrap.servers": place.servers})
+    admin = AdminClient({"bootstrap.servers": place.servers, **_SILENT})
     for done in admin.create_topics(topics).values():
         done.result()
 
@@ -81,7 +83,7 @@ class OutputTopics:
         from confluent_kafka import Consumer
 
         settings = {"bootstrap.servers": self._place.servers, "group.id": "bench", "enable.auto.commit": False}
-        return Consumer({**settings, "enable.partition.eof": True})
+        return Consumer({**settings, **_SILENT, "enable.partition.eof": True})
 
 
 def due(row: dict[str, Any]) -> float:
