@@ -2,30 +2,62 @@
 
     python examples/auctions_kafka.py [SECONDS]
 
-Needs a broker: `make kafka` starts one; KAFKA=HOST:PORT names another (default localhost:9092).
+KAFKA=HOST:PORT names a broker; without it, the program starts one of its own (its jars are fetched by Maven once).
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
+import time
 import uuid
+from pathlib import Path
 
 import headgate as hg
 from headgate.feeder import Feeder, FeedError, KafkaTarget, workload
+from headgate.feeder.broker import Broker
+from headgate.spark.packages import PackageError
 
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
-SERVERS = os.environ.get("KAFKA", "localhost:9092")
 
 
 def main() -> None:
+    if "KAFKA" in os.environ:
+        run(os.environ["KAFKA"])
+        return
+    with tempfile.TemporaryDirectory(prefix="auctions-") as folder:
+        broker = Broker(Path(folder))
+        try:
+            broker.start()
+        except (PackageError, OSError) as problem:
+            sys.exit(f"no broker can be started: {problem}; KAFKA=HOST:PORT names one that runs")
+        print(f"started a Kafka broker on {broker.servers}")
+        try:
+            run(broker.servers)
+        finally:
+            broker.stop()
+
+
+def settle(engine: hg.Engine, limit: float = 60.0) -> None:
+    """Waits until there are answers and no more come."""
+    until = time.monotonic() + limit
+    before = 0
+    while time.monotonic() < until:
+        engine.wait(2.0)
+        answers = sum(query["published"] for query in engine.metrics()["queries"].values())
+        if answers and answers == before:
+            return
+        before = answers
+
+
+def run(servers: str) -> None:
     prefix = f"example-{uuid.uuid4().hex[:6]}-"
     feeds = workload("auctions", rate=5000.0, seed=1)
     try:
-        topics = KafkaTarget(SERVERS, prefix, {"persons": "id", "auctions": "id", "bids": "auction"})
+        topics = KafkaTarget(servers, prefix, {"persons": "id", "auctions": "id", "bids": "auction"})
     except FeedError as problem:
-        print(f"skipped: {problem} (`make kafka` starts a broker, KAFKA=HOST:PORT names another)")
-        return
+        sys.exit(str(problem))
     # The topics must be there before the engine reads them.
     Feeder(topics, feeds, seed=1, seconds=1.0).run()
     engine = hg.Engine(policy="cqc")
@@ -33,14 +65,14 @@ def main() -> None:
     for feed in feeds:
         source = {
             "subscribe": prefix + feed.stream,
-            "kafka.bootstrap.servers": SERVERS,
+            "kafka.bootstrap.servers": servers,
             "value_format": "json",
             "startingOffsets": "earliest",
         }
         engine.execute(feed.declaration("kafka", source))
     engine.execute(f"""
         CREATE QUERY high_bids CLASS critical INTO kafka
-        OPTIONS (topic '{prefix}high-bids', 'kafka.bootstrap.servers' '{SERVERS}', value_format 'json') AS
+        OPTIONS (topic '{prefix}high-bids', 'kafka.bootstrap.servers' '{servers}', value_format 'json') AS
         SELECT ts, auction, bidder, price FROM bids WHERE price > 900000;
 
         CREATE QUERY bids_on_new_auctions CLASS critical AS
@@ -61,7 +93,7 @@ def main() -> None:
         feeder.start()
         while not feeder.wait(0.5):
             engine.wait(0)
-        engine.wait(3.0)
+        settle(engine)
     finally:
         feeder.stop()
         engine.stop()

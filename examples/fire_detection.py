@@ -32,6 +32,18 @@ def alert(rows: pa.Table) -> None:
             )
 
 
+def settle(engine: hg.Engine, limit: float = 60.0) -> None:
+    """Waits until there are answers and no more come."""
+    until = time.monotonic() + limit
+    before = 0
+    while time.monotonic() < until:
+        engine.wait(2.0)
+        answers = sum(query["published"] for query in engine.metrics()["queries"].values())
+        if answers and answers == before:
+            return
+        before = answers
+
+
 def main() -> None:
     feeds = workload("sensors", rate=2000.0, seed=5)
     engine = hg.Engine(policy="cqc")
@@ -62,7 +74,7 @@ def main() -> None:
         feeder.start()
         while not feeder.wait(0.5):
             engine.wait(0)
-        engine.wait(2.0)
+        settle(engine)
     finally:
         feeder.stop()
         engine.stop()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import headgate as hg
@@ -15,6 +16,18 @@ from headgate.feeder import Feeder, FolderTarget, workload
 
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
 HERE = Path(__file__).resolve().parent
+
+
+def settle(engine: hg.Engine, limit: float = 60.0) -> None:
+    """Waits until there are answers and no more come."""
+    until = time.monotonic() + limit
+    before = 0
+    while time.monotonic() < until:
+        engine.wait(2.0)
+        answers = sum(query["published"] for query in engine.metrics()["queries"].values())
+        if answers and answers == before:
+            return
+        before = answers
 
 
 def main() -> None:
@@ -33,7 +46,7 @@ def main() -> None:
         feeder.start()
         while not feeder.wait(0.5):
             engine.wait(0)
-        engine.wait(3.0)
+        settle(engine)
     finally:
         feeder.stop()
         engine.stop()

@@ -31,6 +31,18 @@ def sink(name: str) -> Any:
     return hg.callback(take)
 
 
+def settle(engine: hg.Engine, limit: float = 60.0) -> None:
+    """Waits until there are answers and no more come."""
+    until = time.monotonic() + limit
+    before = 0
+    while time.monotonic() < until:
+        engine.wait(2.0)
+        answers = sum(query["published"] for query in engine.metrics()["queries"].values())
+        if answers and answers == before:
+            return
+        before = answers
+
+
 def main() -> None:
     folder = tempfile.mkdtemp(prefix="after-")
     os.makedirs(f"{folder}/sensors")
@@ -43,7 +55,7 @@ def main() -> None:
         engine.query(name, select, cls="report" if name == "climate" else "critical", sink=sink(name))
     engine.start()
     Feeder(FolderTarget(folder), workload("sensors", rate=2000.0, seed=5), seed=5, seconds=SECONDS).run()
-    engine.wait(3.0)
+    settle(engine)
     engine.stop()
     for name in QUERIES:
         values = ages.get(name, [])

@@ -37,7 +37,8 @@ def sink(name: str) -> Any:
 def main() -> None:
     folder = tempfile.mkdtemp(prefix="before-")
     os.makedirs(f"{folder}/sensors")
-    spark = SparkSession.builder.master("local[*]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    builder = SparkSession.builder.master("local[*]").config("spark.sql.shuffle.partitions", "2")
+    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     schema = "ts TIMESTAMP, location STRING, temperature INT, humidity INT, smoke DOUBLE"
@@ -51,8 +52,8 @@ def main() -> None:
         for name, select in QUERIES.items()
     ]
     Feeder(FolderTarget(folder), workload("sensors", rate=2000.0, seed=5), seed=5, seconds=SECONDS).run()
-    time.sleep(3.0)
     for query in running:
+        query.processAllAvailable()
         query.stop()
     spark.stop()
     for name in QUERIES:

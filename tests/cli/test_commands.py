@@ -167,6 +167,20 @@ def test_bench_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, err) == (1, "no bench is called 'operater'; did you mean 'operators'?\n")
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("pace", "--set", "live=true"), "bench pace has no option live; it has none"),
+        (("day", "--set", "live=perhaps"), "option live of bench day is perhaps; give a value as False"),
+        (("objectives", "--set", "seeds=many"), "option seeds of bench objectives is many; give a value as 5"),
+    ],
+)
+def test_options_of_benches_are_checked(capsys: pytest.CaptureFixture[str], given: tuple[str, ...], said: str) -> None:
+    code, _, err = headgate(capsys, "bench", *given)
+    assert code == 1
+    assert said in err
+
+
 def test_every_bench_can_be_run() -> None:
     from importlib import import_module
 
@@ -190,7 +204,7 @@ def test_bench_shows_and_writes_outcomes(
         lambda paper, measured: measured["ratio"] <= paper["ratio"],
         {"rows": 10_000},
     )
-    monkeypatch.setattr("headgate.bench.run", lambda name: [found])
+    monkeypatch.setattr("headgate.bench.run", lambda name, options: [found])
     code, out, _ = headgate(capsys, "bench", "operators", "--json", str(tmp_path / "b.json"))
     assert code == 0
     assert "1.12" in out
@@ -202,3 +216,24 @@ def test_bench_shows_and_writes_outcomes(
         1,
         f"{tmp_path / 'no' / 'b.json'}: no such file or directory; give a path that can be written\n",
     )
+
+
+def test_options_of_a_bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from headgate.bench import kafka
+
+    given: dict[str, object] = {}
+
+    def run(seconds: float = 20.0, sides: str = "a") -> list[object]:
+        given.update(seconds=seconds, sides=sides)
+        return []
+
+    monkeypatch.setattr(kafka, "run", run)
+    monkeypatch.setattr("headgate.spark.class_archive.make", lambda wait: None)
+    assert headgate(capsys, "bench", "kafka", "--set", "seconds=2", "--set", "sides=b")[0] == 0
+    assert given == {"seconds": 2.0, "sides": "b"}
+    for wrong, said in (
+        ("second=1", "bench kafka has no option second; its options are seconds=20.0, sides=a\n"),
+        ("seconds=x", "option seconds of bench kafka is x; give a number as 20.0\n"),
+    ):
+        assert headgate(capsys, "bench", "kafka", "--set", wrong)[::2] == (1, said)
+    assert headgate(capsys, "bench", "kafka", "--set", "seconds")[0] == 2

@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ TRIGGERS = 40
 
 
 def test_nothing_is_lost_or_doubled(spark: Any, tmp_path: Path, broker: Broker, topics: Topics) -> None:
+    laps = [("start", time.monotonic())]
     target = KafkaTarget(topics.servers, topics.name(""))
     parts: dict[str, list[str]] = {stream: [] for stream in SCHEMAS}
     for number, (stream, table) in enumerate(tables(ROWS)):
@@ -39,6 +41,7 @@ def test_nothing_is_lost_or_doubled(spark: Any, tmp_path: Path, broker: Broker, 
         parts[stream].append(str(tmp_path / f"{stream}-{number}.parquet"))
         _write(table, parts[stream][-1])
     target.close()
+    laps.append(("rows sent", time.monotonic()))
     (tmp_path / "script.sql").write_text(_script(topics))
     for life in range(2):
         driver = Driver(tmp_path)
@@ -51,12 +54,16 @@ def test_nothing_is_lost_or_doubled(spark: Any, tmp_path: Path, broker: Broker, 
             after = Driver.newest(tmp_path)
             wait_until(lambda last=after: Driver.newest(tmp_path) != last, driver.process)
         driver.kill()
+    laps.append(("two lives", time.monotonic()))
     final = Driver(tmp_path, once=True)
     final.process.communicate(timeout=10 * LIMIT)
     assert final.process.returncode == 0, (tmp_path / "log").read_text()[-3000:]
+    laps.append(("last life", time.monotonic()))
     for stream, files in parts.items():
         spark.read.parquet(*files).createOrReplaceTempView(stream)
     repeated = sum(_compare(spark, topics, name) for name in QUERIES)
+    laps.append(("compared", time.monotonic()))
+    print(", ".join(f"{name} {now - before:.0f} s" for (_, before), (name, now) in pairwise(laps)))
     print(f"{ROWS:,} rows, {len(QUERIES)} queries; messages sent again by epochs that were cut off: {repeated}")
 
 

@@ -165,6 +165,8 @@ def test_policy_and_objectives(made: Service, kept: LogInMemory) -> None:
 
 def test_secrets_are_shown_nowhere(made: Service, tmp_path: Path) -> None:
     made.allowed.__dict__["options"] = ("kafka.*",)
+    # A server without a checkpoint: nothing is kept.
+    made._statements = None
     sql = """CREATE STREAM k (value STRING) USING kafka OPTIONS (subscribe 't', 'kafka.bootstrap.servers' 'h:1',
         'kafka.sasl.jaas.config' 'login password="hunter-2"', value_format 'raw')"""
     with serving(made) as http:
@@ -179,6 +181,26 @@ def test_secrets_are_shown_nowhere(made: Service, tmp_path: Path) -> None:
         assert "***" in answer.json()["message"]
         for path in ("/api/streams", "/api/queries", "/api/history", "/api/graph", "/api/metrics", "/metrics"):
             assert b"hunter" not in http.get(path).content
+
+
+def test_secrets_are_not_kept(made: Service, kept: LogInMemory) -> None:
+    made.allowed.__dict__["options"] = ("kafka.*",)
+    sql = """CREATE STREAM k (value STRING) USING kafka OPTIONS (subscribe 't', 'kafka.bootstrap.servers' 'h:1',
+        'kafka.sasl.jaas.config' 'login password="%s"', value_format 'raw')"""
+    with serving(made) as http:
+        for password, said in (
+            (
+                "hunter-2",
+                "the option kafka.sasl.jaas.config has a secret, which would be kept in the checkpoint; write",
+            ),
+            ("${env:PATH}", "the environment variable PATH may not be named; only those that begin with HEADGATE_SECR"),
+        ):
+            answer = http.execute(sql % password)
+            assert (answer.status, answer.json()["line"], answer.json()["column"]) == (400, 2, 34)
+            assert answer.json()["message"].startswith(said)
+        assert http.execute(sql % "${env:HEADGATE_SECRET_KAFKA}").status == 200
+    assert "hunter" not in str(kept.data)
+    assert "HEADGATE_SECRET_KAFKA" in str(kept.data)
 
 
 def test_every_operation_has_a_handler_and_every_answer_is_documented(made: Service) -> None:
@@ -231,8 +253,8 @@ def test_results_and_metrics_are_followed(made: Service, tmp_path: Path) -> None
         assert next(metrics)[0] == "status"
         assert client.metrics()["epochs"] == 0
         assert http.get("/api/metrics/events").status == 429
-        made.engine._notify("q", results(1, 2))
-        made.engine._notify("q", results(2, 60))
+        made.engine._sinks.notify("q", results(1, 2))
+        made.engine._sinks.notify("q", results(2, 60))
         kind, first = next(events)
         assert (kind, first["epoch"], first["rows"], first["skipped"]) == ("results", 1, [{"v": 0}, {"v": 1}], 0)
         _, second = next(events)
@@ -297,7 +319,7 @@ def test_an_error_inside_shows_nothing_of_it(made: Service, monkeypatch: pytest.
     def broken() -> Any:
         raise KeyError("internal-detail")
 
-    monkeypatch.setattr(made, "queries", broken)
+    monkeypatch.setattr(made.view, "queries", broken)
     with serving(made) as http:
         answer = http.get("/api/queries")
         assert answer.status == 500

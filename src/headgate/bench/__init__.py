@@ -1,14 +1,17 @@
 """Benchmarks, mostly comparisons with a peer in one run; this file is the registry behind `headgate bench`.
 
-A bench is a module of this package with a function `run()` that measures and returns one Outcome or several.
+A bench is a module of this package with a function `run()` that measures and returns one Outcome or several. Its
+parameters, all with defaults, are the options of `headgate bench NAME --set OPTION=VALUE`.
 To add one, write the module and list it here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from inspect import signature
+from typing import Any
 
 from headgate.bench.processor_time import mark
 from headgate.outcome import Outcome
@@ -25,7 +28,8 @@ BENCHES: Mapping[str, str] = {
     "queries-200": "200 selection queries: processor time per row and query, compared with plain Structured Streaming",
     "pace": "processor time of 21 selections at 2,000 rows/s with a latency spec of 2 s, of 200 ms, and without one",
     "overload": "critical queries while reports need 150% of the processors, compared with critical alone",
-    "day": "a simulated day of changing load: policy auto with its optimizer, compared with fixed policies",
+    "day": "a day of changing load, simulated or (--set live=true) on Spark: policy auto beside fixed policies",
+    "objectives": "objectives change from 70/30 to 30/70 while a network runs: the measured metrics follow",
     "idle": "processor time of an idle engine, and how soon it answers the first row",
     "feeder": "rows that the feeder sends per second of one core, and its lag at 200,000 rows/s",
     "scale": "throughput with two replicas compared with one, cost of the shuffle, balance of the replicas",
@@ -36,17 +40,37 @@ BENCHES: Mapping[str, str] = {
 
 
 class UnknownBench(ValueError):
-    """No bench has this name; the message suggests the closest one or lists all."""
+    """No bench has this name or option; the message suggests the closest one or lists all."""
 
 
-def run(name: str) -> Sequence[Outcome]:
-    """Runs one bench by name."""
+def run(name: str, options: Mapping[str, str] | None = None) -> Sequence[Outcome]:
+    """Runs one bench by name. `options` replace the defaults of its parameters."""
     if name not in BENCHES:
         near = get_close_matches(name, BENCHES, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"the benches are {', '.join(BENCHES)}"
         raise UnknownBench(f"no bench is called '{name}'; {hint}")
+    bench = import_module(f"{__name__}.{name.replace('-', '_')}").run
+    given = _arguments(name, bench, options or {})
     # Made now: a process that finds none makes it when it ends, which would disturb the next measurement.
     class_archive.make(wait=True)
     mark()
-    outcomes = import_module(f"{__name__}.{name.replace('-', '_')}").run()
+    outcomes = bench(**given)
     return [outcomes] if isinstance(outcomes, Outcome) else list(outcomes)
+
+
+_SWITCH = {"true": True, "false": False}
+
+
+def _arguments(name: str, bench: Callable[..., Any], options: Mapping[str, str]) -> dict[str, Any]:
+    """Options as arguments, with the types of the defaults that they replace."""
+    defaults = {key: parameter.default for key, parameter in signature(bench).parameters.items()}
+    given: dict[str, Any] = {}
+    for key, text in options.items():
+        if key not in defaults:
+            has = f"its options are {', '.join(f'{k}={v}' for k, v in defaults.items())}" if defaults else "it has none"
+            raise UnknownBench(f"bench {name} has no option {key}; {has}")
+        try:
+            given[key] = _SWITCH[text] if isinstance(defaults[key], bool) else type(defaults[key])(text)
+        except (KeyError, ValueError):
+            raise UnknownBench(f"option {key} of bench {name} is {text}; give a value as {defaults[key]}") from None
+    return given

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,8 @@ from headgate.engine import Engine
 
 DELAY = 1.0
 """Seconds that a watermark is behind the newest row, on all sides."""
+_STOPPERS = 16
+"""Streaming queries that are stopped at the same time."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class KafkaEngine:
     """All queries in one engine."""
 
     def __init__(self, spark: Any, work: KafkaWork, place: TopicNames, priorities: Mapping[str, int]) -> None:
-        engine = self._engine = Engine("cqc", spark=spark, budget=0.5)
+        # Triggers are not limited, as those of the other sides are not.
+        engine = self._engine = Engine("cqc", spark=spark, budget=0.5, trigger_cores=None)
         for cls, priority in priorities.items():
             engine.execute(f"CREATE CLASS {cls} WITH (priority = {priority})")
         for stream in work.streams:
@@ -106,8 +110,9 @@ class _Streaming:
                 raise error
 
     def stop(self) -> None:
-        for query in self._running:
-            query.stop()
+        # Each waits for the end of its trigger.
+        with ThreadPoolExecutor(_STOPPERS) as threads:
+            list(threads.map(lambda query: query.stop(), self._running))
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

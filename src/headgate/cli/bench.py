@@ -21,6 +21,10 @@ def bench(
     list_: Annotated[bool, typer.Option("--list", help="List the benchmarks.")] = False,
     json_: Annotated[Path | None, typer.Option("--json", help="Write the outcomes to a file.", metavar="FILE")] = None,
     plots: Annotated[Path | None, typer.Option("--plots", help="Plot the figures here.", metavar="DIR")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Change an option of the benchmark, for example a time.", metavar="OPTION=VALUE"),
+    ] = None,
 ) -> None:
     """Run benchmarks, most of them against a peer measured in the same run."""
     from headgate import bench as registry
@@ -33,12 +37,13 @@ def bench(
     chosen = list(registry.BENCHES) if all_ else list(names or ())
     if not chosen:
         raise typer.BadParameter("give a name, --all or --list", param_hint="NAME")
+    options = dict(_option(text) for text in set_ or ())
     check_writable(json_)
     check_writable(plots, lambda folder: folder.mkdir(parents=True, exist_ok=True))
     outcomes: list[Outcome] = []
     for name in chosen:
         try:
-            outcomes += registry.run(name)
+            outcomes += registry.run(name, options)
         except registry.UnknownBench as error:
             raise InputError(str(error)) from error
     show(outcomes)
@@ -49,6 +54,13 @@ def bench(
             draw(outcome, plots)
     if json_ is not None:
         write_json(json_, [outcome.json() for outcome in outcomes])
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{text} has no value; write OPTION=VALUE", param_hint="--set")
+    return name.strip(), value.strip()
 
 
 def show(outcomes: Sequence[Outcome]) -> None:

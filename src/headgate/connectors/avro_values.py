@@ -8,7 +8,7 @@ from typing import Any
 
 from headgate.connectors.contract import quoted
 from headgate.graph.options import OptionDeclaration, OptionProblem
-from headgate.graph.types import Schema
+from headgate.graph.types import Schema, sql_name
 
 AVRO_SCHEMA = OptionDeclaration("avro_schema", "with value_format avro: the schema of the values, as JSON")
 AVRO_FRAMING = OptionDeclaration(
@@ -22,6 +22,25 @@ AVRO_SCHEMA_ID = OptionDeclaration(
 )
 AVRO_OPTIONS = (AVRO_SCHEMA, AVRO_FRAMING)
 
+_SQL_TYPES = {
+    "boolean": "BOOLEAN",
+    "int": "INT",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "string": "STRING",
+    "enum": "STRING",
+    "bytes": "BINARY",
+    "fixed": "BINARY",
+    "date": "DATE",
+    "timestamp-millis": "TIMESTAMP",
+    "timestamp-micros": "TIMESTAMP",
+    "local-timestamp-millis": "TIMESTAMP_NTZ",
+    "local-timestamp-micros": "TIMESTAMP_NTZ",
+}
+"""What Spark reads Avro's types as, those with a logical type by that."""
+_WIDER = {"INT": ("BIGINT", "DOUBLE"), "BIGINT": ("DOUBLE",), "FLOAT": ("DOUBLE",)}
+"""Types that can be declared instead, since every value fits."""
 _DECODED = "_headgate_decoded"
 """A field that is added to the schema with a default: true in every record that could be decoded."""
 
@@ -40,15 +59,21 @@ def avro_problem(options: Mapping[str, str], schema: Schema, reading: bool) -> O
     if AVRO_SCHEMA.name not in options:
         return OptionProblem(None, "value_format avro needs the option avro_schema") if reading else None
     try:
-        fields = [field["name"] for field in _record(options[AVRO_SCHEMA.name])["fields"]]
+        fields = {field["name"]: field["type"] for field in _record(options[AVRO_SCHEMA.name])["fields"]}
     except (ValueError, KeyError, TypeError):
         return OptionProblem(AVRO_SCHEMA.name, "avro_schema is no Avro record as JSON")
     if not reading:
         return None
-    missing = [name for name in schema.names if name.lower() not in [field.lower() for field in fields]]
-    if missing:
-        has = ", ".join(fields)
-        return OptionProblem(AVRO_SCHEMA.name, f"avro_schema has no field {missing[0]}; it has {has}")
+    given = {name.lower(): _sql_type(type_) for name, type_ in fields.items()}
+    for column in schema.fields:
+        wanted = sql_name(column.type)
+        if column.name.lower() not in given:
+            has = ", ".join(fields)
+            return OptionProblem(AVRO_SCHEMA.name, f"avro_schema has no field {column.name}; it has {has}")
+        found = given[column.name.lower()]
+        if found is not None and wanted not in (found, "STRING", *_WIDER.get(found, ())):
+            hint = f"declare {column.name} {found}"
+            return OptionProblem(AVRO_SCHEMA.name, f"avro_schema has {column.name} as {found}, not {wanted}; {hint}")
     return None
 
 
@@ -70,6 +95,21 @@ def encoded(row: str, options: Mapping[str, str]) -> str:
     if options.get(AVRO_FRAMING.name) != "registry":
         return value
     return f"concat(X'00', X'{int(options[AVRO_SCHEMA_ID.name]):08X}', {value})"
+
+
+def _sql_type(avro: Any) -> str | None:
+    """The type that Spark reads a field as; None for nested and other types, which Spark checks.
+
+    >>> _sql_type(["null", "int"]), _sql_type({"type": "int", "logicalType": "date"}), _sql_type(["int", "string"])
+    ('INT', 'DATE', None)
+    """
+    if isinstance(avro, list):
+        left = [each for each in avro if each != "null"]
+        return _sql_type(left[0]) if len(left) == 1 else None
+    if isinstance(avro, dict):
+        logical = avro.get("logicalType")
+        return _SQL_TYPES.get(logical) if logical is not None else _sql_type(avro.get("type"))
+    return _SQL_TYPES.get(avro) if isinstance(avro, str) else None
 
 
 def _record(text: str) -> dict[str, Any]:

@@ -10,15 +10,15 @@ import pyarrow as pa
 
 from headgate.connectors.avro_values import AVRO_OPTIONS, avro_problem, decoded
 from headgate.connectors.contract import Guarantee, SourceGroup, quoted
+from headgate.connectors.kafka_cluster import SERVERS, ClusterProblem, check, subscribed, topic_problem
 from headgate.connectors.spark_format import SparkFormatSource, check_columns
 from headgate.connectors.value_format import RAW, parsed_row, value_format, value_problem
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
 from headgate.graph.queries import Stream
 from headgate.graph.types import BIGINT, BINARY, INT, STRING, TIMESTAMP, Schema, sql_name
 from headgate.spark.packages import AVRO, KAFKA
-from headgate.spark.source_rows import SourceRows
+from headgate.spark.source_rows import SourceError, SourceRows
 
-SERVERS = ("kafka.bootstrap.servers",)
 VALUE_FORMAT = value_format("json", "csv", "avro", "text", "raw")
 DEAD_LETTER_TOPIC = OptionDeclaration(
     "dead_letter_topic", "topic that malformed values are sent to, beside the folder of dead letters"
@@ -80,7 +80,7 @@ class KafkaSource(SparkFormatSource):
             OptionDeclaration("fetchOffset.numRetries", "attempts to fetch offsets", "integer", default="3"),
             OptionDeclaration("fetchOffset.retryIntervalMs", "milliseconds between them", "integer", default="10"),
         ),
-        one_of=(SERVERS, _CHOSEN),
+        one_of=((SERVERS,), _CHOSEN),
         prefixes=("kafka.",),
         refused={
             "endingOffsets": "a stream has no end; select by the column offset or timestamp instead",
@@ -100,6 +100,11 @@ class KafkaSource(SparkFormatSource):
         given = [name for name in _CHOSEN if name in options]
         if len(given) > 1:
             return OptionProblem(given[1], f"give either {given[0]} or {given[1]}")
+        named = [(given[0], topic) for topic in subscribed(options)]
+        named += [(DEAD_LETTER_TOPIC.name, options[name]) for name in (DEAD_LETTER_TOPIC.name,) if name in options]
+        for option, topic in named:
+            if (wrong := topic_problem(topic)) is not None:
+                return OptionProblem(option, wrong)
         raw = VALUE_FORMAT.chosen(options) == "raw"
         if options.get("includeHeaders") == "true" and not raw:
             return OptionProblem("includeHeaders", "includeHeaders needs value_format raw; give headers_column")
@@ -120,6 +125,11 @@ class KafkaSource(SparkFormatSource):
         stream = streams[0]
         form = VALUE_FORMAT.chosen(stream.options)
         self.provide(spark, stream, *([KAFKA, AVRO] if form == "avro" else [KAFKA]))
+        for each in streams:
+            try:
+                check(spark, each.options, subscribed(each.options))
+            except ClusterProblem as problem:
+                raise SourceError(f"stream {each.name}: source kafka: {problem}") from problem
         ours = {VALUE_FORMAT.name, DEAD_LETTER_TOPIC.name, *(option.name for option in AVRO_OPTIONS), *_OWN}
         options = {key: value for key, value in group.options.items() if key not in ours}
         if "headers_column" in stream.options:

@@ -9,7 +9,7 @@ from typing import Any
 from headgate.connectors.kafka import DEAD_LETTER_TOPIC, VALUE_FORMAT
 from headgate.connectors.spark_format import reason
 from headgate.graph.queries import Stream
-from headgate.graph.secrets import without_secrets
+from headgate.graph.secrets import resolved, without_secrets
 from headgate.spark.packages import see_added
 from headgate.spark.results import SinkError
 
@@ -41,7 +41,7 @@ class DeadLetterTopics:
             binary = VALUE_FORMAT.chosen(stream.options) == "avro"
             value = base64.b64decode(letter["row"]) if binary else letter["row"].encode()
             heads = [(name, letter[name].encode()) for name in ("stream", "reason")]
-            cluster = tuple(sorted((k, v) for k, v in stream.options.items() if k.startswith("kafka.")))
+            cluster = tuple(sorted((k, v) for k, v in resolved(stream.options).items() if k.startswith("kafka.")))
             by_cluster.setdefault(cluster, []).append((stream.options[DEAD_LETTER_TOPIC.name], value, heads))
         for cluster, messages in by_cluster.items():
             self._write(dict(cluster), messages)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -17,18 +18,20 @@ import pyarrow.compute as pc
 
 from headgate.connectors.csv import CsvSink
 from headgate.connectors.json import json_lines
+from headgate.connectors.kafka_cluster import PATIENCE, SERVERS, silent
 from headgate.graph import types as t
 from headgate.graph.queries import Query
 from headgate.graph.secrets import without_secrets
 from headgate.spark.results import DriverWriter, Results, SinkError
 
-_SERVERS = "kafka.bootstrap.servers"
-_KNOWN = frozenset({_SERVERS, "kafka.acks", "kafka.compression.type", "kafka.linger.ms", "kafka.client.id"})
+_KNOWN = frozenset({SERVERS, "kafka.acks", "kafka.compression.type", "kafka.linger.ms", "kafka.client.id"})
 """Options that mean the same to librdkafka as to Kafka's client in Java."""
 _PLAIN = (t.STRING, t.BOOLEAN, t.TINYINT, t.SMALLINT, t.INT, t.BIGINT, t.DATE)
 """Types whose texts are the same in Arrow and in Spark."""
 _PATIENCE = 120.0
 """Seconds that the brokers have to take the messages of an epoch."""
+_MAKING = 5.0
+"""Seconds that the brokers have to make a topic."""
 _END = "\x1e\x1f"
 """Between two CSV lines, which may contain line feeds."""
 
@@ -92,6 +95,7 @@ class Cluster:
         else:
             settings |= {"enable.idempotence": "true"}
         self._producer = Producer({**settings, "error_cb": lambda error: None})
+        self._producer.list_topics(timeout=PATIENCE)
         if exactly_once:
             # Ends what a process before this one has left open; it cannot write any more.
             self._producer.init_transactions(_PATIENCE)
@@ -103,13 +107,22 @@ class Cluster:
         key = (tuple(sorted(passed.items())), run, exactly_once)
         if key not in cls._open:
             try:
-                made = cls(passed, run, exactly_once)
-                made._producer.list_topics(timeout=30)
+                cls._open[key] = cls(passed, run, exactly_once)
             except Exception as error:
-                raise SinkError(f"kafka {passed[_SERVERS]}: {_reason(error, passed)}") from error
-            cls._open[key] = made
+                raise SinkError(_unreachable(error, passed)) from error
         cls._open[key]._users += 1
         return cls._open[key]
+
+    def require(self, topic: str) -> None:
+        """SinkError if there is no topic of this name and the broker does not make it, which it does if it may."""
+        until = time.monotonic() + _MAKING
+        while (error := self._producer.list_topics(topic, PATIENCE).topics[topic].error) is not None:
+            if time.monotonic() > until:
+                raise SinkError(
+                    f"topic {topic} on {self._options[SERVERS]}: {error.str()}; make it with kafka-topics.sh --create,"
+                    " or correct the option topic"
+                )
+            time.sleep(0.05)
 
     def send(self, topic: str, value: bytes | None, key: bytes | None, headers: Headers) -> None:
         """Queues a message."""
@@ -170,7 +183,7 @@ class Cluster:
     def _consumer(self) -> Any:
         from confluent_kafka import Consumer
 
-        settings = {name.removeprefix("kafka."): self._options[name] for name in (_SERVERS,)}
+        settings = {name.removeprefix("kafka."): self._options[name] for name in (SERVERS,)}
         return Consumer({**settings, "group.id": f"headgate-{self._run}", "enable.auto.commit": False})
 
     def _delivered(self, error: Any, message: Any) -> None:
@@ -185,8 +198,13 @@ class DirectKafkaWriter(DriverWriter):
         self._query = query
         self._options = options
         self._names = {field.name.lower(): field.name for field in query.schema.fields}
-        self._cluster = Cluster.of(options, run, options.get("delivery") == "exactly_once")
         self._topic = options.get("topic", "")
+        try:
+            self._cluster = Cluster.of(options, run, options.get("delivery") == "exactly_once")
+            if self._topic:
+                self._cluster.require(self._topic)
+        except SinkError as error:
+            raise self._error(str(error)) from error
         self._first = True
 
     def publish(self, results: Results) -> None:
@@ -263,6 +281,15 @@ def _values(table: pa.Table, form: str) -> Sequence[bytes | None]:
 def _texts(column: pa.ChunkedArray) -> list[bytes | None]:
     """Values as texts, as Spark casts them."""
     return [None if value is None else value.encode() for value in pc.cast(column, t.STRING).to_pylist()]
+
+
+def _unreachable(error: Exception, options: Mapping[str, str]) -> str:
+    """Why a cluster does not answer."""
+    from confluent_kafka import KafkaError
+
+    code = error.args[0].code() if error.args and hasattr(error.args[0], "code") else None
+    gone = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)
+    return silent(options[SERVERS]) if code in gone else _reason(error, options)
 
 
 def _reason(error: Exception, options: Mapping[str, str]) -> str:

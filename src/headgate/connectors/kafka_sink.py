@@ -11,7 +11,7 @@ from typing import Any
 
 from headgate.connectors.avro_values import AVRO_OPTIONS, AVRO_SCHEMA_ID, avro_problem, encoded
 from headgate.connectors.contract import Guarantee, ResultSink, quoted
-from headgate.connectors.kafka import SERVERS
+from headgate.connectors.kafka_cluster import SERVERS, ClusterProblem, check, topic_problem
 from headgate.connectors.kafka_producer import DirectKafkaWriter, obstacle
 from headgate.connectors.spark_format import provided, reason
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
@@ -67,7 +67,7 @@ class KafkaSink(ResultSink):
     about = "a topic of a Kafka cluster, a message a row; a deleted row of a query that updates is a null value"
     options = OptionSet(
         _OURS,
-        one_of=(SERVERS, ("topic", "topic_column")),
+        one_of=((SERVERS,), ("topic", "topic_column")),
         prefixes=("kafka.",),
         refused={"includeHeaders": "give the option headers; with value_format raw, a column headers is written"},
     )
@@ -86,6 +86,9 @@ class KafkaSink(ResultSink):
         has = f"it has {', '.join(schema.names)}"
         if "topic" in options and "topic_column" in options:
             return OptionProblem("topic_column", "give either topic or topic_column")
+        wrong = topic_problem(options["topic"]) if "topic" in options else None
+        if wrong is not None:
+            return OptionProblem("topic", wrong)
         for option in ("topic_column", "headers"):
             for name in _listed(options.get(option, "")):
                 if name.lower() not in types:
@@ -110,6 +113,10 @@ class KafkaSink(ResultSink):
             provided(spark, *([KAFKA, AVRO] if avro else [KAFKA]))
         except PackageError as error:
             raise SinkError(f"query {query.name}: Spark has no sink kafka: {error}") from error
+        try:
+            check(spark, options)
+        except ClusterProblem as error:
+            raise SinkError(f"query {query.name}: sink kafka: {error}") from error
         writer = KafkaWriter(spark, query.name, options)
         writer.check(query)
         return writer

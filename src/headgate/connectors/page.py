@@ -30,6 +30,14 @@ Names of options and formats are case-insensitive. An option that is not listed 
 with its position and, where it helps, the reason. Any other format of Spark's may be named as well; Spark then checks
 its options.
 
+`${env:NAME}` in the value of an option stands for a variable of the driver's environment, so that no script has to hold
+a password: `password '${env:PG_PASSWORD}'`. Passwords, keys and tokens are in no log, message, `explain` or checkpoint;
+where options are shown, they are `***`.
+
+A Kafka cluster that does not answer within 15 seconds, a topic that is missing and a wrong password are reported when
+the engine starts. A value that cannot be read (JSON, CSV, Avro) is a dead letter of its stream; the rows around it are
+read. If a sink fails, its results stay in the checkpoint and are published at the next start.
+
 A new source or sink is one module in `src/headgate/connectors` with one class, which declares its name, options and
 guarantee, and reads or writes; the checker, this page and the tests find it there.
 """

@@ -7,8 +7,9 @@ import inspect
 import os
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import headgate.connectors
 from headgate.connectors.contract import ResultSink, StaticTable, StreamSource
@@ -18,10 +19,13 @@ from headgate.connectors.memory import MemorySink
 from headgate.connectors.spark_format import SparkFormatSink, SparkFormatSource, SparkFormatTable
 from headgate.graph.options import Connectors
 from headgate.graph.queries import Query, Sink, Stream, Table
+from headgate.graph.secrets import MissingVariable, resolved
 from headgate.spark.delivery import Delivery, HostShare
 from headgate.spark.messages import DEAD
-from headgate.spark.results import HostWriter, Writer
-from headgate.spark.source_rows import SourceRows
+from headgate.spark.results import HostWriter, SinkError, Writer
+from headgate.spark.source_rows import SourceError, SourceRows
+
+_Source = TypeVar("_Source", Stream, Table)
 
 
 @cache
@@ -60,17 +64,21 @@ class SparkStreams:
         return _source(stream).limit
 
     def open(self, streams: Sequence[Stream]) -> SourceRows:
-        return _source(streams[0]).open(self._spark, streams)
+        return _source(streams[0]).open(self._spark, [_with_secrets(stream, "stream") for stream in streams])
 
 
 def open_table(spark: Any, table: Table) -> Any:
     """A static table as a DataFrame with the declared columns."""
-    return (tables().get(table.source.lower()) or SparkFormatTable()).open(spark, table)
+    return (tables().get(table.source.lower()) or SparkFormatTable()).open(spark, _with_secrets(table, "table"))
 
 
 def open_sink(spark: Any, query: Query, sink: Sink, run: str) -> Writer:
     """The writer of one sink of a query; SinkError if it cannot be opened."""
-    return _sink(sink).open(spark, query, sink.options, run)
+    try:
+        options = resolved(sink.options)
+    except MissingVariable as error:
+        raise SinkError(f"query {query.name}: sink {sink.format}: {error}") from error
+    return _sink(sink).open(spark, query, options, run)
 
 
 def dead_letters(folder: str, run: str, part: str = "") -> FolderWriter:
@@ -111,6 +119,15 @@ class RegisteredSinks:
     def _absolute(self, options: Mapping[str, str]) -> dict[str, str]:
         path = options.get("path")
         return {} if path is None else {"path": _within(self._delivery.base, path)}
+
+
+def _with_secrets(declared: _Source, kind: str) -> _Source:
+    """A stream or table with the values of the environment that its options name."""
+    try:
+        options = resolved(declared.options)
+    except MissingVariable as error:
+        raise SourceError(f"{kind} {declared.name}: source {declared.source}: {error}") from error
+    return declared if options == declared.options else replace(declared, options=options)
 
 
 def _source(stream: Stream) -> StreamSource:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import inf, isnan
+from math import ceil, inf, isnan
 from random import Random
 
 from headgate.control.observation import Observation
@@ -36,12 +36,15 @@ class EpochArrivals:
 
     def times(self, random: Random) -> Iterator[float]:
         due, number = self.first, 0
+        each = self.rate * self.period
         while True:
             while due >= 1:
                 due -= 1
                 yield number * self.period
-            number += 1
-            due += self.rate * self.period
+            # A stream may be silent for very many epochs.
+            epochs = max(1, ceil((1 - due) / each))
+            number += epochs
+            due += epochs * each
 
 
 @dataclass(frozen=True)
@@ -86,10 +89,11 @@ def predicted(seen: Observation, setting: Setting) -> Prediction:
     waits = SPEC_PERCENTILE * period + load.trigger
     inside = {query.name: result.latency(query.name) for query in scenario.topology.queries}
     first = [q.name for q in scenario.topology.queries if q.cls == scenario.topology.classes[0]]
-    # An epoch ends when the highest class has its results, or the budget is spent; all results wait for that.
-    held = min(setting.budget, max((inside[name].mean for name in first if inside[name].count), default=0.0))
+    # An epoch ends when the highest class has its results, or the budget is spent; results before that wait for it.
+    percentile = 100 * SPEC_PERCENTILE
+    held = min(setting.budget, max((inside[n].percentile(percentile) for n in first if inside[n].count), default=0.0))
     latency = {
-        name: inf if isnan(found.mean) else found.percentile(100 * SPEC_PERCENTILE) + waits + held
+        name: inf if isnan(found.mean) else max(found.percentile(percentile), held) + waits
         for name, found in inside.items()
     }
     return Prediction(latency, result.peak_bytes)

@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from headgate.connectors.registry import connectors
 from headgate.graph.options import Declared
+from headgate.graph.secrets import has_literal, referenced
 from headgate.sql import statements as st
 from headgate.sql.dialect import Headgate, parse
 from headgate.sql.errors import Script
@@ -41,6 +42,9 @@ _DESTRUCTIVE = frozenset(("cleansource",))
 _PATH_NAME = re.compile(r"path|dir|folder|location|file|root", re.IGNORECASE)
 _NO_PATHS = frozenset(("pathglobfilter", "maxfileage", "cleansource"))
 """Options whose name looks like a path, and whose value is none."""
+
+VARIABLES = "HEADGATE_SECRET_"
+"""What the names of environment variables begin with that statements may name."""
 
 _GLOB = re.compile(r"[*?\[\]]")
 
@@ -167,13 +171,37 @@ class Allowed:
         if not given and (lower in _DESTRUCTIVE or not (declared or lower in needed)):
             return f"the option {key} is not allowed on this server; start it with --allow-option {key}", option.key.at
         problem: str | None = None
-        if lower == "function":
+        foreign = [name for name in referenced(option.value) if not name.startswith(VARIABLES)]
+        if foreign:
+            problem = f"the environment variable {foreign[0]} may not be named; only those that begin with {VARIABLES}"
+        elif lower == "function":
             problem = self.function_problem(option.value)
         elif lower == "table" and not re.fullmatch(r"[\w.]+", option.value):
             problem = f"{option.value} is not the name of a table"
         elif _PATH_NAME.search(key) and lower not in _NO_PATHS and (declared is None or declared.kind == "text"):
             problem = self.path_problem(option.value)
         return None if problem is None else (problem, option.value_at)
+
+
+def check_literals(text: str, statements: Sequence[st.Statement], file: str = "statement") -> None:
+    """SqlError at the first secret that is written out: the statements are kept in the checkpoint."""
+    for statement in statements:
+        for option in _options(statement):
+            if has_literal(option.key.text, option.value):
+                raise Script(text, file).error(
+                    f"the option {option.key.text} has a secret, which would be kept in the checkpoint; write"
+                    f" '${{env:{VARIABLES}NAME}}' and set this variable where the server starts",
+                    option.value_at,
+                )
+
+
+def _options(statement: st.Statement) -> Iterator[st.Option]:
+    match statement:
+        case st.CreateStream() | st.CreateTable():
+            yield from statement.options
+        case st.CreateQuery():
+            for clause in statement.sinks:
+                yield from clause.options
 
 
 def _folder(path: str) -> str:

@@ -1,7 +1,7 @@
 """The log of what is registered on a server: the statements and the policy that a restart begins with.
 
-`statements.json` in the checkpoint. It appears whole or not at all, and only its owner may read it: options of sources
-and sinks may hold passwords.
+`statements.json` in the checkpoint. It appears whole or not at all, and only its owner may read it. It has no passwords
+(`allowed.check_literals`).
 """
 
 from __future__ import annotations

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import time
 
+from headgate.graph.secrets import hidden
 from headgate.spark.checkpoint import CheckpointError
 from headgate.spark.messages import BLAMED
+from headgate.spark.source_rows import SourceError
 
 _RETRIES = 5
 _RETRY_WINDOW = 60.0
@@ -20,6 +22,14 @@ _VANISHED = ("FAILED_READ_FILE.FILE_NOT_EXIST",)
 """A file of a stream was removed after Spark had listed it; a repetition lists the folder again."""
 
 _UNWRITABLE = ("No space left on device", "Read-only file system", "Disk quota exceeded")
+
+
+_GONE = {
+    "UnknownTopicOrPartitionException": "a topic is gone from Kafka",
+    "org.apache.kafka.common.errors.TimeoutException": "Kafka does not answer",
+    "Timed out waiting for a node assignment": "Kafka does not answer",
+}
+"""Signs of a Kafka cluster that was lost while the engine ran, and what they mean."""
 
 
 class LaneError(RuntimeError):
@@ -74,8 +84,11 @@ def _cause(error: Exception, checkpoint: str) -> Exception:
                 f"checkpoint {checkpoint}: Spark cannot write its log of the lane: {sign}; nothing is lost: start again"
                 " when the folder can be written"
             )
+    for sign, meaning in _GONE.items():
+        if sign in text:
+            return SourceError(f"{meaning}; nothing is lost: start again when it is back")
     # The last Python exception of the epoch, if there is one; its traceback is of no use to users.
     found = re.findall(r"(?m)^(?:: )?[\w.$]+(?:Error|Exception): (.+)$", text.partition("=== Streaming Query ===")[0])
     raised = [line for line in found if not line.startswith("An error occurred while calling")]
     said = raised[-1] if raised else re.sub(r"^\[STREAM_FAILED\].*? terminated with exception: ", "", lines[0])
-    return LaneError(re.split(r"\.? SQLSTATE:", said)[0])
+    return LaneError(hidden(re.split(r"\.? SQLSTATE:", said)[0]))

@@ -1,0 +1,97 @@
+"""Whether a Kafka cluster answers and has the topics of a stream, asked by Kafka's own client in Spark's JVM.
+
+Spark would wait three minutes for a broker that is not there, and say then that a timeout has passed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from headgate.graph.secrets import without_secrets
+from headgate.spark.packages import see_added
+from headgate.spark.spark_errors import expecting_errors, reason
+
+SERVERS = "kafka.bootstrap.servers"
+PATIENCE = 15.0
+"""Seconds that a cluster has to answer the first question."""
+_LISTED = 10
+"""Topics that a message lists."""
+_ASKED: set[tuple[object, ...]] = set()
+"""What was answered well in the sessions of this process: later outages are left to the clients, which wait."""
+
+
+class ClusterProblem(ValueError):
+    """The cluster cannot be used; the message says why and what to do."""
+
+
+def topic_problem(topic: str) -> str | None:
+    """Why Kafka refuses the name of a topic; None if it does not.
+
+    >>> topic_problem("sensors.raw"), topic_problem("a b")
+    (None, "'a b' is no name of a topic: write letters, digits, '.', '_' and '-', at most 249")
+    """
+    if re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topic) and topic not in (".", ".."):
+        return None
+    return f"'{topic}' is no name of a topic: write letters, digits, '.', '_' and '-', at most 249"
+
+
+def silent(servers: str) -> str:
+    """What is said of a cluster that does not answer."""
+    return f"no broker answers at {servers} within {PATIENCE:g} s; start it, or correct {SERVERS}"
+
+
+def subscribed(options: Mapping[str, str]) -> list[str]:
+    """The topics that a stream names; none if it gives a pattern."""
+    if "subscribe" in options:
+        return [topic.strip() for topic in options["subscribe"].split(",") if topic.strip()]
+    try:
+        return list(json.loads(options.get("assign", "{}")))
+    except ValueError:
+        # Spark says what is wrong with it.
+        return []
+
+
+def check(spark: Any, options: Mapping[str, str], topics: Sequence[str] = ()) -> None:
+    """ClusterProblem if no broker answers or a topic is missing. `options`: those of a source or sink."""
+    passed = {name: value for name, value in options.items() if name.startswith("kafka.")}
+    asked = (spark.sparkContext.applicationId, tuple(sorted(passed.items())), tuple(topics))
+    if asked in _ASKED:
+        return
+    has = _topics(spark, passed)
+    for topic in topics:
+        if topic not in has:
+            near = get_close_matches(topic, has, n=1)
+            shown = ", ".join(sorted(has)[:_LISTED]) + (", …" if len(has) > _LISTED else "")
+            hint = f"did you mean {near[0]}?" if near else f"it has {shown}" if has else "it has none"
+            raise ClusterProblem(f"there is no topic {topic} on {passed[SERVERS]}; {hint}")
+    _ASKED.add(asked)
+
+
+def _topics(spark: Any, passed: Mapping[str, str]) -> set[str]:
+    """The names of all topics."""
+    see_added(spark)
+    context = spark.sparkContext
+    properties = context._jvm.java.util.Properties()
+    limit = str(int(PATIENCE * 1000))
+    for name, value in {**passed, "kafka.default.api.timeout.ms": limit, "kafka.request.timeout.ms": limit}.items():
+        properties.put(name.removeprefix("kafka."), value)
+    # Kafka's classes may be known to the session's class loader alone, which py4j does not ask.
+    admin = spark._jsparkSession.sharedState().jarClassLoader().loadClass("org.apache.kafka.clients.admin.AdminClient")
+    types = context._gateway.new_array(context._jvm.java.lang.Class, 1)
+    values = context._gateway.new_array(context._jvm.java.lang.Object, 1)
+    types[0], values[0] = properties.getClass(), properties
+    client = None
+    try:
+        with expecting_errors():
+            client = admin.getMethod("create", types).invoke(None, values)
+            return set(client.listTopics().names().get())
+    except Exception as error:
+        said = silent(passed[SERVERS]) if "TimeoutException" in str(error) else reason(error)
+        raise ClusterProblem(without_secrets(said, passed)) from error
+    finally:
+        if client is not None:
+            client.close(context._jvm.java.time.Duration.ofSeconds(1))
