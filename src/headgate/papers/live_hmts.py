@@ -71,7 +71,7 @@ def modes(
         name="hmts-modes",
         source="000 §6.4, Fig. 7",
         claim="a simple query is at least 40% faster without queues than with a thread for each operator, which in "
-        "turn is faster than one thread for all",
+        f"turn is faster than one thread for all by at least {SIGNIFICANT - 1:.0%}",
         paper={OTS_DI: 1.4, GTS_OTS: None},
         measured={
             OTS_DI: _mean_ratio(times[OTS], times[DI]),
@@ -109,12 +109,14 @@ def modes(
 
 
 OTS_DI, GTS_OTS = "OTS's time over DI's", "GTS's time over OTS's"
+# "Significantly faster": more than the times of one policy differ from run to run on a loaded machine.
+SIGNIFICANT = 1.2
 
 
 def as_in_figure_7(paper: Figures, measured: Figures) -> bool:
     """§6.4: "OTS is significantly faster than GTS due to its efficient use of the multicore environment. However, DI is
     even without parallelism still 40 % faster than OTS"."""
-    return bool(measured[OTS_DI] >= paper[OTS_DI] and measured[GTS_OTS] > 1)
+    return bool(measured[OTS_DI] >= paper[OTS_DI] and measured[GTS_OTS] >= SIGNIFICANT)
 
 
 def scale(seed: int, queries: Sequence[int] = QUERIES, runs: int = SCALE_RUNS) -> Outcome:
