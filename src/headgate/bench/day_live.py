@@ -47,13 +47,13 @@ WARM_UP = 20.0
 """Seconds before the day begins, with the load of its beginning."""
 EVERY = 0.1
 SAMPLE = 1.0
-COSTS = {"inspect": 2.2, "score": 0.8, "rank": 1.0, "scan": 18.0, "visit": 3.0}
+COSTS = {"inspect": 2.2, "score": 0.8, "grade": 1.0, "scan": 18.0, "visit": 3.0}
 """Milliseconds that the functions take for a row: those of the operators of the simulated day."""
 QUERIES = {
-    "alert": "SELECT ts, value FROM events WHERE inspect(value, effort) < 16",
-    "dashboard": "SELECT ts, value FROM clicks WHERE rank(score(value, effort), effort) < 50",
-    "history": "SELECT ts, value FROM logs WHERE scan(value, effort) < 10",
-    VISITOR: "SELECT ts, value FROM visits WHERE visit(value, effort) < 30",
+    "alert": "SELECT ts, reading FROM events WHERE inspect(reading, effort) < 16",
+    "dashboard": "SELECT ts, reading FROM clicks WHERE grade(score(reading, effort), effort) < 50",
+    "history": "SELECT ts, reading FROM logs WHERE scan(reading, effort) < 10",
+    VISITOR: "SELECT ts, reading FROM visits WHERE visit(reading, effort) < 30",
 }
 STREAMS = ("events", "clicks", "logs", "visits")
 
@@ -79,7 +79,7 @@ def live_through(spark: Any, policy: str, minutes: float) -> DayRun:
     feeds = [Feed(stream, DayRows(stream, speed), DayArrivals(stream, speed)) for stream in STREAMS]
     target = EngineTarget(engine, feeds)
     for name in COSTS:
-        engine.execute(f"CREATE FUNCTION {name}(value INT, effort DOUBLE) RETURNS INT AS '{__name__}:{name}';")
+        engine.execute(f"CREATE FUNCTION {name}(reading INT, effort DOUBLE) RETURNS INT AS '{__name__}:{name}';")
     for name in QUERIES:
         if name != VISITOR:
             _ask(engine, name)
@@ -97,7 +97,7 @@ def live_through(spark: Any, policy: str, minutes: float) -> DayRun:
 
 def _ask(engine: Engine, name: str) -> None:
     demand = DEMANDS[name]
-    spec: dict[str, Any] = {"latency": f"{demand.longest} seconds"}
+    spec: dict[str, Any] = {"latency": f"{1000 * (demand.longest or 0.0):g} ms"}
     if demand.accuracy is not None:
         spec["accuracy"] = demand.accuracy
     engine.query(name, QUERIES[name], cls=demand.cls, spec=spec)
@@ -155,12 +155,12 @@ class DayArrivals:
 
 @dataclass(frozen=True)
 class DayRows:
-    """Rows with a value from 0 to 99, and the effort that they are for functions."""
+    """Rows with a reading from 0 to 99, and the effort that they are for functions."""
 
     stream: str
     speed: float
     event_time = "ts"
-    schema = pa.schema({"ts": EVENT_TIME, "value": pa.int32(), "effort": pa.float64()})
+    schema = pa.schema({"ts": EVENT_TIME, "reading": pa.int32(), "effort": pa.float64()})
 
     def rows(self, arriving: ArrivingRows, draws: Draws) -> Sequence[pa.Array]:
         now = _script_time(arriving.elapsed, self.speed)
@@ -186,9 +186,9 @@ def score(value: pa.Array, effort: pa.Array) -> pa.Array:
     return _waited("score", value, effort)
 
 
-def rank(value: pa.Array, effort: pa.Array) -> pa.Array:
-    """Ranks what is scored; takes the same time for every row."""
-    time.sleep(COSTS["rank"] / 1000 * len(effort))
+def grade(value: pa.Array, effort: pa.Array) -> pa.Array:
+    """Grades what is scored; takes the same time for every row."""
+    time.sleep(COSTS["grade"] / 1000 * len(effort))
     return value
 
 
