@@ -167,6 +167,20 @@ def test_bench_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, err) == (1, "no bench is called 'operater'; did you mean 'operators'?\n")
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("pace", "--set", "live=true"), "bench pace has no option live; it has none"),
+        (("day", "--set", "live=perhaps"), "option live of bench day is perhaps; give a value as False"),
+        (("objectives", "--set", "seeds=many"), "option seeds of bench objectives is many; give a value as 5"),
+    ],
+)
+def test_options_of_benches_are_checked(capsys: pytest.CaptureFixture[str], given: tuple[str, ...], said: str) -> None:
+    code, _, err = headgate(capsys, "bench", *given)
+    assert code == 1
+    assert said in err
+
+
 def test_every_bench_can_be_run() -> None:
     from importlib import import_module
 

@@ -14,7 +14,8 @@ import headgate as hg
 from headgate.connectors.memory import MemoryWriter
 from headgate.connectors.registry import RegisteredSinks, connectors, dead_letters, open_sink
 from headgate.graph.queries import Query, Sink
-from headgate.spark.checkpoint import Checkpoint, Commit
+from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.commit import Commit
 from headgate.spark.delivery import Delivered, Delivery, HostWriters
 from headgate.spark.messages import DEAD, EpochAnswer, Place
 from headgate.spark.publisher import Publisher

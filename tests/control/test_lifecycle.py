@@ -11,7 +11,8 @@ import pytest
 from headgate.control.lifecycle import Timetable, active, changes, continued, has_begun, next_change
 from headgate.graph.queries import QueryClass
 from headgate.graph.specs import Spec
-from headgate.spark.checkpoint import Checkpoint, Commit
+from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.commit import Commit
 from headgate.spark.plan import Plan
 from headgate.sql import SqlError
 from tests.runtime.plans import CRITICAL, above, query, source

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,21 @@ class Run:
         return self.optimizer.setting
 
 
+def run_of(
+    topology: Topology,
+    costs: Mapping[str, float],
+    rates: Mapping[str, float | Callable[[float], float]],
+    *demands: Demand,
+    setting: Setting | None = None,
+    **more: Any,
+) -> Run:
+    """A virtual engine with operators of these costs (s/row), streams of these rates (rows/s), and these demands."""
+    operators = {name: LivingOperator(cost) for name, cost in costs.items()}
+    streams = {name: rate if callable(rate) else constant(rate) for name, rate in rates.items()}
+    wanted = {each.query: each for each in demands}
+    return Run(VirtualEngine(topology, operators, streams, wanted, setting or Setting(), **more))
+
+
 def demand(longest: float | None = None, query: str = "alert", cls: str = "default", **more: float) -> Demand:
     priority = {"critical": 2.0, "report": 1.0, "default": 1.0}[cls]
     return Demand(query, cls, priority, longest, **more)
@@ -63,14 +79,7 @@ def demand(longest: float | None = None, query: str = "alert", cls: str = "defau
 
 def test_a_class_that_gets_too_little_gets_a_larger_share() -> None:
     """Alerts need 75% of a core, and get 67% beside reports that could use all of it."""
-    engine = VirtualEngine(
-        TWO_CLASSES,
-        {"a": LivingOperator(0.005), "r": LivingOperator(0.02)},
-        {"s": constant(150), "t": constant(100)},
-        {"alert": demand(2.0, cls="critical")},
-        cores=1,
-    )
-    run = Run(engine)
+    run = run_of(TWO_CLASSES, {"a": 0.005, "r": 0.02}, {"s": 150, "t": 100}, demand(2.0, cls="critical"), cores=1)
     run.go(120)
     assert run.kinds[0] == "class share"
     assert set(run.setting.shares) == {"critical"}
@@ -85,15 +94,9 @@ def test_a_class_that_gets_too_little_gets_a_larger_share() -> None:
 
 def test_another_policy_is_taken_where_queues_starve_each_other() -> None:
     """The longest queue runs first: a short one of the same class waits for ever."""
-    engine = VirtualEngine(
-        ONE_CLASS,
-        {"a": LivingOperator(0.002), "b": LivingOperator(0.01)},
-        {"s": constant(20), "t": constant(150)},
-        {"alert": demand(1.5)},
-        Setting(policy="mtiq"),
-        cores=1,
+    run = run_of(
+        ONE_CLASS, {"a": 0.002, "b": 0.01}, {"s": 20, "t": 150}, demand(1.5), setting=Setting(policy="mtiq"), cores=1
     )
-    run = Run(engine)
     run.go(150)
     assert run.kinds[0] == "policy"
     assert run.setting.policy != "mtiq"
@@ -102,17 +105,16 @@ def test_another_policy_is_taken_where_queues_starve_each_other() -> None:
 
 
 def test_fewer_queues_where_grants_cost_more_than_operators() -> None:
-    engine = VirtualEngine(
+    run = run_of(
         CHAIN,
-        {name: LivingOperator(0.0002) for name in "abcd"},
-        {"s": constant(100)},
-        {"alert": demand(1.5)},
-        Setting(policy="fifo", cut="every"),
+        dict.fromkeys("abcd", 0.0002),
+        {"s": 100},
+        demand(1.5),
+        setting=Setting(policy="fifo", cut="every"),
         cores=1,
         switch=0.1,
         trigger=0.2,
     )
-    run = Run(engine)
     run.go(120)
     assert "cut" in run.kinds
     assert run.setting.cut != "every"
@@ -121,15 +123,9 @@ def test_fewer_queues_where_grants_cost_more_than_operators() -> None:
 
 
 def test_a_second_thread_where_one_core_is_too_little() -> None:
-    engine = VirtualEngine(
-        ONE_CLASS,
-        {"a": LivingOperator(0.006), "b": LivingOperator(0.006)},
-        {"s": constant(100), "t": constant(100)},
-        {"alert": demand(1.5)},
-        Setting(policy="fifo"),
-        cores=2,
+    run = run_of(
+        ONE_CLASS, {"a": 0.006, "b": 0.006}, {"s": 100, "t": 100}, demand(1.5), setting=Setting(policy="fifo"), cores=2
     )
-    run = Run(engine)
     run.go(120)
     assert "threads" in run.kinds
     assert run.setting.threads == 2
@@ -138,16 +134,9 @@ def test_a_second_thread_where_one_core_is_too_little() -> None:
 
 
 def test_a_smaller_budget_where_results_wait_for_the_end_of_long_epochs() -> None:
-    engine = VirtualEngine(
-        SINGLE,
-        {"a": LivingOperator(0.0065)},
-        {"s": constant(100)},
-        {"alert": demand(3.2)},
-        Setting(policy="fifo", aim=0.0),
-        cores=1,
-        trigger=1.0,
+    run = run_of(
+        SINGLE, {"a": 0.0065}, {"s": 100}, demand(3.2), setting=Setting(policy="fifo", aim=0.0), cores=1, trigger=1.0
     )
-    run = Run(engine)
     run.go(80)
     assert set(run.kinds) == {"budget"}
     assert run.setting.budget < 1.0
@@ -156,15 +145,7 @@ def test_a_smaller_budget_where_results_wait_for_the_end_of_long_epochs() -> Non
 
 
 def test_shorter_pauses_where_the_network_needs_part_of_the_time() -> None:
-    engine = VirtualEngine(
-        SINGLE,
-        {"a": LivingOperator(0.003)},
-        {"s": constant(100)},
-        {"alert": demand(1.0)},
-        Setting(policy="fifo"),
-        cores=1,
-    )
-    run = Run(engine)
+    run = run_of(SINGLE, {"a": 0.003}, {"s": 100}, demand(1.0), setting=Setting(policy="fifo"), cores=1)
     run.go(60)
     assert run.kinds
     assert set(run.kinds) <= {"pace", "budget"}
@@ -174,16 +155,15 @@ def test_shorter_pauses_where_the_network_needs_part_of_the_time() -> None:
 
 
 def test_a_cheaper_plan_where_the_present_one_is_too_slow() -> None:
-    engine = VirtualEngine(
+    run = run_of(
         SINGLE,
-        {"a": LivingOperator(0.012)},
-        {"s": constant(100)},
-        {"alert": demand(2.0)},
-        Setting(policy="fifo"),
+        {"a": 0.012},
+        {"s": 100},
+        demand(2.0),
+        setting=Setting(policy="fifo"),
         cores=1,
         plans={"alert": {"selective first": Alternate({"a": (0.004, 1.0)})}},
     )
-    run = Run(engine)
     run.go(120)
     assert "plan" in run.kinds
     assert run.setting.plans == {"alert": "selective first"}
@@ -193,17 +173,14 @@ def test_a_cheaper_plan_where_the_present_one_is_too_slow() -> None:
 
 
 def test_rows_are_shed_where_nothing_else_is_enough_in_the_lowest_class_first() -> None:
-    engine = VirtualEngine(
+    run = run_of(
         TWO_CLASSES,
-        {"a": LivingOperator(0.006), "r": LivingOperator(0.008)},
-        {"s": constant(100), "t": constant(100)},
-        {
-            "alert": demand(3.0, cls="critical", accuracy=0.9),
-            "report": demand(3.0, "report", cls="report", accuracy=0.3),
-        },
+        {"a": 0.006, "r": 0.008},
+        {"s": 100, "t": 100},
+        demand(3.0, cls="critical", accuracy=0.9),
+        demand(3.0, "report", cls="report", accuracy=0.3),
         cores=1,
     )
-    run = Run(engine)
     run.go(150)
     assert "shedding" in run.kinds
     assert set(run.setting.shed) == {"report"}
@@ -216,13 +193,13 @@ def test_rows_are_shed_where_nothing_else_is_enough_in_the_lowest_class_first() 
 
 
 def test_no_step_while_all_specs_are_met() -> None:
-    engine = VirtualEngine(
+    run = run_of(
         TWO_CLASSES,
-        {"a": LivingOperator(0.001), "r": LivingOperator(0.001)},
-        {"s": constant(100), "t": constant(100)},
-        {"alert": demand(2.0, cls="critical"), "report": demand(5.0, "report", cls="report", accuracy=0.1)},
+        {"a": 0.001, "r": 0.001},
+        {"s": 100, "t": 100},
+        demand(2.0, cls="critical"),
+        demand(5.0, "report", cls="report", accuracy=0.1),
     )
-    run = Run(engine)
     run.go(120)
     assert not run.decisions
     assert run.setting == Setting()
@@ -230,28 +207,21 @@ def test_no_step_while_all_specs_are_met() -> None:
 
 def test_neither_share_nor_policy_nor_cut_nor_threads_where_only_the_pause_is_too_long() -> None:
     """The network does nearly nothing."""
-    engine = VirtualEngine(
-        TWO_CLASSES,
-        {"a": LivingOperator(0.0001), "r": LivingOperator(0.0001)},
-        {"s": constant(50), "t": constant(50)},
-        {"alert": demand(0.5, cls="critical")},
-        trigger=0.2,
-    )
-    run = Run(engine)
+    run = run_of(TWO_CLASSES, {"a": 0.0001, "r": 0.0001}, {"s": 50, "t": 50}, demand(0.5, cls="critical"), trigger=0.2)
     run.go(100)
     assert set(run.kinds) <= {"pace", "budget"}
 
 
 def test_no_pace_no_plan_and_no_shedding_where_a_larger_share_is_enough() -> None:
-    engine = VirtualEngine(
+    run = run_of(
         TWO_CLASSES,
-        {"a": LivingOperator(0.005), "r": LivingOperator(0.02)},
-        {"s": constant(150), "t": constant(100)},
-        {"alert": demand(2.0, cls="critical"), "report": demand(None, "report", cls="report", accuracy=0.2)},
+        {"a": 0.005, "r": 0.02},
+        {"s": 150, "t": 100},
+        demand(2.0, cls="critical"),
+        demand(None, "report", cls="report", accuracy=0.2),
         cores=1,
         plans={"alert": {"slower": Alternate({"a": (0.02, 1.0)})}},
     )
-    run = Run(engine)
     run.go(120)
     assert run.kinds[0] == "class share"
     assert not {"plan", "shedding", "threads", "budget"} & set(run.kinds)
@@ -259,18 +229,55 @@ def test_no_pace_no_plan_and_no_shedding_where_a_larger_share_is_enough() -> Non
 
 def test_nothing_is_shed_without_accuracy_and_never_more_than_it_allows() -> None:
     for accuracy in (None, 0.8):
-        engine = VirtualEngine(
+        run = run_of(
             SINGLE,
-            {"a": LivingOperator(0.03)},
-            {"s": constant(100)},
-            {"alert": Demand("alert", "default", 1.0, 1.0, accuracy=accuracy)},
-            Setting(policy="fifo"),
+            {"a": 0.03},
+            {"s": 100},
+            Demand("alert", "default", 1.0, 1.0, accuracy=accuracy),
+            setting=Setting(policy="fifo"),
             cores=1,
         )
-        run = Run(engine)
         run.go(50)
         shed = run.setting.shed.get("alert", 0.0)
         assert shed <= (0.0 if accuracy is None else 0.2 + 1e-9)
+
+
+def test_no_pause_is_shortened_where_rows_wait_in_queues_for_memory() -> None:
+    """Epochs that come sooner bring the same rows."""
+    run = run_of(
+        TWO_CLASSES,
+        {"a": 0.005, "r": 0.02},
+        {"s": 150, "t": 100},
+        demand(None, cls="critical", largest=60_000.0),
+        cores=1,
+    )
+    run.go(120)
+    assert run.kinds[0] == "class share"
+    assert not {"pace", "plan", "shedding"} & set(run.kinds)
+    run.go(30)
+    assert run.missed == 0
+
+
+def test_no_plan_that_is_not_predicted_to_help() -> None:
+    """The other plan is as slow, and a second thread is enough."""
+    run = run_of(
+        ONE_CLASS,
+        {"a": 0.006, "b": 0.006},
+        {"s": 100, "t": 100},
+        demand(1.5),
+        setting=Setting(policy="fifo"),
+        cores=2,
+        plans={"alert": {"other": Alternate({"a": (0.006, 1.0)})}},
+    )
+    run.go(60)
+    assert "threads" in run.kinds
+    assert not {"plan", "shedding"} & set(run.kinds)
+
+
+def test_a_stream_that_brings_nothing_does_not_stop_the_optimizer() -> None:
+    run = run_of(TWO_CLASSES, {"a": 0.02, "r": 0.02}, {"s": 100, "t": 0}, demand(0.5, cls="critical"), cores=1)
+    run.go(6)
+    assert run.engine.now == 6
 
 
 # Checks, relaxation and impossible specs -------------------------------------------------------------------------
@@ -278,16 +285,15 @@ def test_nothing_is_shed_without_accuracy_and_never_more_than_it_allows() -> Non
 
 def test_a_step_that_did_not_help_is_taken_back_and_not_repeated_soon() -> None:
     """A second thread is predicted to help, and does not: the function holds a lock."""
-    engine = VirtualEngine(
+    run = run_of(
         ONE_CLASS,
-        {"a": LivingOperator(0.006), "b": LivingOperator(0.006)},
-        {"s": constant(100), "t": constant(100)},
-        {"alert": demand(1.5)},
-        Setting(policy="fifo"),
+        {"a": 0.006, "b": 0.006},
+        {"s": 100, "t": 100},
+        demand(1.5),
+        setting=Setting(policy="fifo"),
         cores=2,
         threads_that_help=1,
     )
-    run = Run(engine)
     run.go(40)
     assert run.kinds.count("threads") == 2
     assert [made.reason for made in run.decisions.values() if made.kind == "threads"][-1] == "it did not help"
@@ -298,14 +304,13 @@ def test_a_step_that_did_not_help_is_taken_back_and_not_repeated_soon() -> None:
 
 def test_what_is_no_longer_needed_is_taken_back() -> None:
     load = {"now": 150.0}
-    engine = VirtualEngine(
+    run = run_of(
         TWO_CLASSES,
-        {"a": LivingOperator(0.005), "r": LivingOperator(0.02)},
-        {"s": lambda _: load["now"], "t": constant(100)},
-        {"alert": demand(2.5, cls="critical")},
+        {"a": 0.005, "r": 0.02},
+        {"s": lambda _: load["now"], "t": 100},
+        demand(2.5, cls="critical"),
         cores=1,
     )
-    run = Run(engine)
     run.go(100)
     assert run.setting.shares
     load["now"] = 30.0
@@ -318,14 +323,7 @@ def test_what_is_no_longer_needed_is_taken_back() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("rate", [100, 140, 160, 190])
 def test_there_is_no_flapping_on_a_steady_load(rate: float) -> None:
-    engine = VirtualEngine(
-        TWO_CLASSES,
-        {"a": LivingOperator(0.005), "r": LivingOperator(0.02)},
-        {"s": constant(rate), "t": constant(100)},
-        {"alert": demand(1.5, cls="critical")},
-        cores=1,
-    )
-    run = Run(engine)
+    run = run_of(TWO_CLASSES, {"a": 0.005, "r": 0.02}, {"s": rate, "t": 100}, demand(1.5, cls="critical"), cores=1)
     run.go(150)
     before = len(run.decisions)
     run.go(250)
@@ -334,16 +332,13 @@ def test_there_is_no_flapping_on_a_steady_load(rate: float) -> None:
 
 
 def test_an_impossible_spec_is_said_to_be_so_with_the_best_that_can_be_reached() -> None:
-    engine = VirtualEngine(
-        SINGLE, {"a": LivingOperator(0.0001)}, {"s": constant(50)}, {"alert": demand(0.01)}, cores=1, trigger=0.1
-    )
-    run = Run(engine)
+    run = run_of(SINGLE, {"a": 0.0001}, {"s": 50}, demand(0.01), cores=1, trigger=0.1)
     run.go(120)
     best = run.optimizer.impossible["alert"]
     assert 0.1 < best < 0.35
     said = [made for made in run.decisions.values() if made.kind == "impossible"]
     assert len(said) == 1
     assert "best reachable" in said[0].chosen
-    engine.demands["alert"] = demand(1.0)
+    run.engine.demands["alert"] = demand(1.0)
     run.go(30)
     assert not run.optimizer.impossible

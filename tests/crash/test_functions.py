@@ -80,7 +80,7 @@ def test_only_the_query_of_a_harmful_function_fails(
     tmp_path: Path, drivers: list[HostDriver], harm: object, threads: int
 ) -> None:
     name: str = harm.__name__  # type: ignore[attr-defined]
-    timeout = "60 seconds" if harm is bad_functions.swallow else "2 seconds"
+    timeout = "900 seconds" if harm is bad_functions.swallow else "2 seconds"
     driver = started(drivers, tmp_path, name, timeout, threads=threads)
     batches = [rows(number, bad=number == 2) for number in range(5)]
     for each in batches:

@@ -55,9 +55,9 @@ def test_stop_ends_while_a_function_hangs(spark: Any, tmp_path: Path, harm: str)
     engine.start()
     try:
         wait_until(lambda: engine.results("bad").num_rows == 100)
-        assert engine._epochs is not None
-        assert engine._epochs.hosts[0] is not None
-        pid = engine._epochs.hosts[0].pid
+        assert engine._run is not None
+        assert engine._run.epochs.hosts[0] is not None
+        pid = engine._run.epochs.hosts[0].pid
         arrive(tmp_path, 1, range(950, 1050))
         wait_until(lambda: _busy(pid))
     finally:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from headgate.control.plans.alternates import alternates
 from headgate.spark.analysis import Analyzer
 from tests.oracle import headgate_side, streaming
 from tests.oracle.answers import Answer, check
@@ -66,6 +68,18 @@ def test_headgate_gives_what_is_expected(case: Case, side: SparkSide, type_of: C
         except AssertionError as error:
             raise AssertionError(f"cut: {name}\n{error}") from error
     check(headgate_side.answer(rows, query, headgate_side.given(rows), restored=True), case)
+
+
+@pytest.mark.spark
+@each([case for case in CASES if case.file.stem in ("plans", "static") and case.fails is None])
+def test_every_alternate_plan_gives_what_is_expected(case: Case, side: SparkSide, type_of: Callable[..., Any]) -> None:
+    query = headgate_side.compiled(case, type_of)
+    rows = headgate_side.carrying(case, [query], side)
+    for name, plan in alternates(query).items():
+        try:
+            check(headgate_side.answer(rows, replace(query, plan=plan), headgate_side.given(rows)), case)
+        except AssertionError as error:
+            raise AssertionError(f"plan: {name}\n{error}") from error
 
 
 TOGETHER = [cases for cases in over_the_same_rows(case for case in CASES if case.fails is None) if len(cases) > 1]

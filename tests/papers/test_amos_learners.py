@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headgate import papers
 from headgate.papers.amos.learners import LEARNERS, OURS, SPECS, WHEEL, _gain, ahead_on_every_spec, learners
 
 
@@ -29,8 +28,3 @@ def test_our_learner_is_ahead_on_few_seeds() -> None:
         assert set(LEARNERS) <= set(scored)
     assert WHEEL not in found.measured["better than the wheel by"]
     assert found.measured["better than the wheel by"][OURS]["all"] > 0
-
-
-@pytest.mark.slow
-def test_the_whole_experiment_holds() -> None:
-    assert papers.run("amos-learners").holds

@@ -49,4 +49,4 @@ def test_memory_by_outliers() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", [chart.latency, chart.memory])
 def test_the_whole_figure_holds(experiment: object) -> None:
-    assert experiment(1).holds  # type: ignore[operator]
+    assert experiment(1, seeds=5).holds  # type: ignore[operator]

@@ -36,7 +36,7 @@ def test_a_round_is_timed() -> None:
 def test_what_is_left_out_is_all_that_measures() -> None:
     flow = compiled(Flow, False)(lambda: pytest.fail("the clock was read"))
     network = Network(_mixed(), "chain")
-    network._flow = flow
+    network._grants.flow = flow
     for stream, batch in _events(0):
         network.push(stream, batch)
     network.run()

@@ -253,8 +253,8 @@ def test_results_and_metrics_are_followed(made: Service, tmp_path: Path) -> None
         assert next(metrics)[0] == "status"
         assert client.metrics()["epochs"] == 0
         assert http.get("/api/metrics/events").status == 429
-        made.engine._notify("q", results(1, 2))
-        made.engine._notify("q", results(2, 60))
+        made.engine._sinks.notify("q", results(1, 2))
+        made.engine._sinks.notify("q", results(2, 60))
         kind, first = next(events)
         assert (kind, first["epoch"], first["rows"], first["skipped"]) == ("results", 1, [{"v": 0}, {"v": 1}], 0)
         _, second = next(events)
@@ -319,7 +319,7 @@ def test_an_error_inside_shows_nothing_of_it(made: Service, monkeypatch: pytest.
     def broken() -> Any:
         raise KeyError("internal-detail")
 
-    monkeypatch.setattr(made, "queries", broken)
+    monkeypatch.setattr(made.view, "queries", broken)
     with serving(made) as http:
         answer = http.get("/api/queries")
         assert answer.status == 500

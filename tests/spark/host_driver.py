@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from headgate.graph.shared import SharedGraph
 from headgate.runtime.network import Network
-from headgate.spark.checkpoint import Checkpoint, Commit
+from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.commit import Commit
 from headgate.spark.host_client import HostLost, close_host, ensure_host
 from headgate.spark.lanes import _columns
 from headgate.spark.messages import EpochAnswer, EpochRequest, HostAddress

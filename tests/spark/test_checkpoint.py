@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
+from headgate.spark.checkpoint import Checkpoint, CheckpointError
 from headgate.spark.checkpoint_store import CheckpointStore
+from headgate.spark.commit import Commit
 from headgate.spark.messages import ExchangedRows, Place, WrittenFile
 
 

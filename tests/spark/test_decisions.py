@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
+from headgate.spark.checkpoint import Checkpoint, CheckpointError
+from headgate.spark.commit import Commit
 from tests.spark.crashing_files import Crash
 from tests.spark.object_store import Objects, ObjectStore
 

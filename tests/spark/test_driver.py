@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from headgate.spark.checkpoint import Commit
+from headgate.spark.commit import Commit
 from headgate.spark.driver import Driver
 from headgate.spark.epochs import CatalystError, Epochs
 from headgate.spark.lane import Lane, LaneBatch, LaneClosed

@@ -143,7 +143,7 @@ def test_a_query_begins_and_ends_on_time(spark: Any, tmp_path: Path) -> None:
         engine.query("brief", "SELECT k, v FROM s", stop=end)
         assert state(engine, "never") == "scheduled"
         wait_until(lambda: state(engine, "brief") == "stopped")
-        wait_until(lambda: "brief" not in [query.name for query in engine._epochs.plan.queries])  # type: ignore[union-attr]
+        wait_until(lambda: "brief" not in [query.name for query in engine._run.epochs.plan.queries])  # type: ignore[union-attr]
         feed.more()
         assert engine.results("brief").num_rows == 0
     finally:

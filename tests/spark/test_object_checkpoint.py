@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs
 
-from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
+from headgate.spark.checkpoint import Checkpoint, CheckpointError
 from headgate.spark.checkpoint_store import CheckpointStore
+from headgate.spark.commit import Commit
 from headgate.spark.lane_log import LaneLog
 from tests.spark.object_store import Objects, ObjectStore
 

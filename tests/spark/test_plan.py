@@ -10,7 +10,8 @@ import pytest
 from headgate.connectors import callback
 from headgate.graph.queries import Sink
 from headgate.runtime.limits import Limits
-from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
+from headgate.spark.checkpoint import Checkpoint, CheckpointError
+from headgate.spark.commit import Commit
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
 from headgate.spark.resumption import Resumption

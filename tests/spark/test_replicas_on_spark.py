@@ -46,7 +46,7 @@ def test_failures_and_malformed_rows_with_two_replicas(spark: Any, tmp_path: Pat
     arrive_json(tmp_path / "in" / "0.json", [*rows, "no JSON at all", "{"])
     engine.start()
     try:
-        placement = engine._epochs.plan.placement  # type: ignore[union-attr]
+        placement = engine._run.epochs.plan.placement  # type: ignore[union-attr]
         assert placement is not None
         assert placement.replica_of("bad") is None, "the query is split, so that one replica alone has the bad row"
         wait_until(lambda: engine.results("whole").num_rows > 0)
@@ -57,7 +57,7 @@ def test_failures_and_malformed_rows_with_two_replicas(spark: Any, tmp_path: Pat
         arrive_json(tmp_path / "in" / "2.json", later)
         wait_until(lambda: engine.results("whole").to_pylist()[-1]["n"] == 151)
         # Every replica knows of the failure by now.
-        wait_until(lambda: engine._epochs._elsewhere == ())  # type: ignore[union-attr]
+        wait_until(lambda: engine._run.epochs._elsewhere == ())  # type: ignore[union-attr]
         assert "one too many" in engine.metrics()["queries"]["bad"]["error"]
         every = [*rows, {"k": "k1", "v": 1000}, *later]
         wanted = {k: sum(int(row["v"]) for row in every if row["k"] == k) for k in {str(row["k"]) for row in every}}

@@ -138,8 +138,8 @@ def test_a_busy_replica_gives_queries_away(spark: Any, tmp_path: Path, monkeypat
     engine.start()
     try:
         wait_until(lambda: counted(engine, 1))
-        assert engine._epochs is not None
-        before = engine._epochs.plan.placement
+        assert engine._run is not None
+        before = engine._run.epochs.plan.placement
         assert before is not None
         whole = {name: dict.fromkeys(routes, Route.to(1)) for name, routes in before.routes.items()}
         other = [Placement(2, whole)]
@@ -147,7 +147,7 @@ def test_a_busy_replica_gives_queries_away(spark: Any, tmp_path: Path, monkeypat
         for number in range(1, 4):
             arrive(tmp_path, number)
             wait_until(lambda number=number: counted(engine, number + 1))  # type: ignore[misc]
-        wait_until(lambda: engine._epochs is not None and engine._epochs.plan.placement != before)
+        wait_until(lambda: engine._run is not None and engine._run.epochs.plan.placement != before)
     finally:
         engine.stop()
     arrive(tmp_path, 4)

@@ -12,7 +12,8 @@ import pytest
 from pyarrow import fs
 
 import headgate as hg
-from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
+from headgate.spark.checkpoint import Checkpoint, CheckpointError
+from headgate.spark.commit import Commit
 from tests.arriving import arrive_json
 from tests.spark.s3_server import S3Server, s3_server
 from tests.waiting import wait_until

@@ -28,7 +28,8 @@ BENCHES: Mapping[str, str] = {
     "queries-200": "200 selection queries: processor time per row and query, compared with plain Structured Streaming",
     "pace": "processor time of 21 selections at 2,000 rows/s with a latency spec of 2 s, of 200 ms, and without one",
     "overload": "critical queries while reports need 150% of the processors, compared with critical alone",
-    "day": "a simulated day of changing load: policy auto with its optimizer, compared with fixed policies",
+    "day": "a day of changing load, simulated or (--set live=true) on Spark: policy auto beside fixed policies",
+    "objectives": "objectives change from 70/30 to 30/70 while a network runs: the measured metrics follow",
     "idle": "processor time of an idle engine, and how soon it answers the first row",
     "feeder": "rows that the feeder sends per second of one core, and its lag at 200,000 rows/s",
     "scale": "throughput with two replicas compared with one, cost of the shuffle, balance of the replicas",
@@ -57,6 +58,9 @@ def run(name: str, options: Mapping[str, str] | None = None) -> Sequence[Outcome
     return [outcomes] if isinstance(outcomes, Outcome) else list(outcomes)
 
 
+_SWITCH = {"true": True, "false": False}
+
+
 def _arguments(name: str, bench: Callable[..., Any], options: Mapping[str, str]) -> dict[str, Any]:
     """Options as arguments, with the types of the defaults that they replace."""
     defaults = {key: parameter.default for key, parameter in signature(bench).parameters.items()}
@@ -66,7 +70,7 @@ def _arguments(name: str, bench: Callable[..., Any], options: Mapping[str, str])
             has = f"its options are {', '.join(f'{k}={v}' for k, v in defaults.items())}" if defaults else "it has none"
             raise UnknownBench(f"bench {name} has no option {key}; {has}")
         try:
-            given[key] = type(defaults[key])(text)
-        except ValueError:
-            raise UnknownBench(f"option {key} of bench {name} is {text}; give a number as {defaults[key]}") from None
+            given[key] = _SWITCH[text] if isinstance(defaults[key], bool) else type(defaults[key])(text)
+        except (KeyError, ValueError):
+            raise UnknownBench(f"option {key} of bench {name} is {text}; give a value as {defaults[key]}") from None
     return given

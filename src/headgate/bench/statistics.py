@@ -188,7 +188,7 @@ def _round(network: Network, batches: Sequence[tuple[str, pa.RecordBatch]]) -> f
 
 def recompiled(network: Network, measuring: bool) -> Network:
     """The network with its flow recompiled from source, with or without measurements."""
-    network._flow = compiled(Flow, measuring)(network._clock)
+    network._grants.flow = compiled(Flow, measuring)(network._clock)
     if not measuring:
         network._state.loop.measurement.update = _no_update  # type: ignore[method-assign]
     return network

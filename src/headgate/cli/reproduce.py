@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -15,7 +15,8 @@ import typer
 
 from headgate.cli import output
 from headgate.cli.failures import InputError
-from headgate.cli.output import check_writable, figure, write_json
+from headgate.cli.outcome_text import show_outcomes
+from headgate.cli.output import check_writable, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,7 +65,7 @@ def reproduce(
     findings = _run_all([(name, number) for number in numbers for name in chosen], plots, console)
     done = [finding.outcome for finding in findings if finding.outcome is not None]
     if done and seeds is None:
-        _show(console, done)
+        show_outcomes(console, done)
     elif done:
         _show_verdicts(console, chosen, numbers, findings)
     if json_ is not None:
@@ -107,7 +108,7 @@ Task = tuple[str, int]
 
 
 def _run_all(tasks: Sequence[Task], plots: Path | None, console: Console) -> list[Finding]:
-    """Runs the experiments in parallel, one process per core, with a progress bar."""
+    """Runs the experiments, with a progress bar."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     findings: dict[Task, Finding] = {}
@@ -125,16 +126,33 @@ def _run_all(tasks: Sequence[Task], plots: Path | None, console: Console) -> lis
 
 
 def _findings(tasks: Sequence[Task], plots: Path | None) -> Iterator[Finding]:
-    workers = min(len(tasks), os.cpu_count() or 1)
-    if workers == 1:
-        for name, seed in tasks:
-            yield run_one(name, seed, plots)
-        return
-    # Spawned processes: a fork would copy locks held by other threads.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        futures: list[Future[Finding]] = [pool.submit(run_one, name, seed, plots) for name, seed in tasks]
-        for future in as_completed(futures):
-            yield future.result()
+    """Runs experiments in parallel, one process per core, and those that go by the wall clock one by one after them.
+
+    Experiments that share runs are run by the same process.
+    """
+    from headgate import papers
+
+    alone = [task for task in tasks if papers.EXPERIMENTS[task[0]].wall_clock]
+    groups = [
+        [(name, seed) for name in names]
+        for seed in dict.fromkeys(seed for _, seed in tasks)
+        for names in papers.together([name for name, of in tasks if of == seed and (name, of) not in alone])
+    ]
+    workers = min(len(groups), os.cpu_count() or 1)
+    if workers > 1:
+        # Spawned processes: a fork would copy locks held by other threads.
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            futures: list[Future[list[Finding]]] = [pool.submit(run_group, group, plots) for group in groups]
+            for future in as_completed(futures):
+                yield from future.result()
+        groups = []
+    for name, seed in (*(task for group in groups for task in group), *alone):
+        yield run_one(name, seed, plots)
+
+
+def run_group(tasks: Sequence[Task], plots: Path | None) -> list[Finding]:
+    """Runs experiments one after another in this process."""
+    return [run_one(name, seed, plots) for name, seed in tasks]
 
 
 def _line(finding: Finding, several: bool) -> str:
@@ -160,37 +178,3 @@ def _show_verdicts(console: Console, names: Sequence[str], seeds: Sequence[int],
         row = [verdicts[name, seed] for seed in seeds]
         table.add_row(name, *(words[verdict] for verdict in row), "yes" if len(set(row)) == 1 else "no")
     console.print(table)
-
-
-def _show(console: Console, outcomes: Sequence[Mapping[str, Any]]) -> None:
-    """Prints one table: every claim, its figures in the paper and as measured, and whether it holds."""
-    from rich.table import Table
-
-    table = Table(show_lines=True)
-    table.add_column("experiment", ratio=2, min_width=24)
-    table.add_column("figure", no_wrap=True)
-    table.add_column("paper", no_wrap=True, justify="right")
-    table.add_column("measured", no_wrap=True, justify="right")
-    table.add_column("holds", no_wrap=True)
-    for outcome in outcomes:
-        paper, measured = _flat(outcome["paper"]), _flat(outcome["measured"])
-        keys = list({**paper, **measured})
-        table.add_row(
-            f"[bold]{outcome['name']}[/bold] ({outcome['source']})\n{outcome['claim']}",
-            "\n".join(keys),
-            "\n".join(figure(paper.get(key)) for key in keys),
-            "\n".join(figure(measured.get(key)) for key in keys),
-            "[green]yes[/green]" if outcome["holds"] else "[red]no[/red]",
-        )
-    console.print(table)
-
-
-def _flat(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested figures as one level: `{"delay": {"fifo": 1}}` becomes `{"delay, fifo": 1}`."""
-    flat: dict[str, Any] = {}
-    for key, value in figures.items():
-        if isinstance(value, Mapping):
-            flat.update({f"{key}, {inner}": figure_value for inner, figure_value in _flat(value).items()})
-        else:
-            flat[key] = value
-    return flat

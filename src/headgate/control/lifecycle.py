@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from headgate.control.query_control import EngineError
 from headgate.graph.queries import Phase, Query, QueryClass
 from headgate.graph.secrets import masked
-from headgate.spark.checkpoint import Checkpoint, Commit
+from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.commit import Commit
 from headgate.spark.plan import Plan
 
 _LOG = logging.getLogger("headgate.control")

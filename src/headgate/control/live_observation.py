@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headgate.control.observation import Demand, NetworkLoad, Observation
+from headgate.control.operator_figures import OperatorFigures
 from headgate.control.setting import Setting
 from headgate.control.shedding import shed_at
 from headgate.graph.operators import Source
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
-from headgate.runtime.dataflow import key_of
 from headgate.scheduling import Topology
 from headgate.scheduling.graphs import topology_of
 from headgate.scheduling.statistics import Expectation
 from headgate.simulation import Constant
-from headgate.simulation.whatif import Scenario, default, scenario
+from headgate.simulation.whatif import Scenario, scenario
 
 GRANT = 1e-4
 """Seconds that a grant takes besides its operators (`headgate bench scheduling`)."""
@@ -60,6 +60,7 @@ def observed(
         figures.cores,
         GRANT,
         figures.run,
+        graph.backlog,
         alternates={query: names for query, names in alternates.items() if query in queries},
     )
     classes = {query.cls.name: float(query.cls.priority) for query in queries.values()}
@@ -87,18 +88,12 @@ class LiveGraph:
     def __init__(
         self, network: Mapping[str, Any], queries: Mapping[str, Query], setting: Setting, planned: Planned
     ) -> None:
-        self._known = {each["key"]: each for each in network.get("operators", ())}
         self._queries = queries
         self._setting = setting
         self._planned = planned
         self._graphs: list[tuple[Mapping[str, str], SharedGraph, Topology, list[int]]] = []
         graph, topology, numbers = self._graph(setting.plans)
-        # The same work on another input, as in another plan.
-        self._alike = {
-            (node.kind, node.detail): self._known[key]
-            for node in graph.operators.values()
-            if (key := key_of(node)) in self._known
-        }
+        self._figures = OperatorFigures(network, graph.operators.values())
         self.rates = self._rates(topology, numbers)
 
     def _graph(self, plans: Mapping[str, str]) -> tuple[SharedGraph, Topology, list[int]]:
@@ -119,10 +114,19 @@ class LiveGraph:
         found = dict.fromkeys(topology.streams, 0.0)
         for edge in topology.edges:
             if edge.stream is not None:
-                known = self._known.get(key_of(nodes[numbers[edge.consumer]]), {})
+                known = self._figures.measured(nodes[numbers[edge.consumer]])
                 rate = known.get("rate", 0.0) / max(len(topology.inputs[edge.consumer]), 1)
                 found[edge.stream] = max(found[edge.stream], rate / (1 - shed.get(edge.consumer, 0.0)))
         return found
+
+    def backlog(self, setting: Setting) -> dict[str, float]:
+        """See `NetworkLoad`. Rows that wait for operators which a plan does not have are worked off before it runs."""
+        graph, topology, numbers = self._graph(setting.plans)
+        nodes = graph.operators
+        return {
+            name: float(self._figures.measured(nodes[number]).get("queue_rows", 0))
+            for number, name in zip(numbers, topology.operators, strict=True)
+        }
 
     def scenario(self, bundle: float, setting: Setting) -> Scenario:
         """See `NetworkLoad`."""
@@ -131,11 +135,7 @@ class LiveGraph:
         then, now = shed_at(topology, setting.shed), shed_at(topology, self._setting.shed)
         costs: dict[str, Expectation] = {}
         for place, (number, name) in enumerate(zip(numbers, topology.operators, strict=True)):
-            node = nodes[number]
-            known = self._known.get(key_of(node)) or self._alike.get((node.kind, node.detail))
-            usual = default(nodes[number])
-            if known is not None:
-                usual = replace(usual, cost=known["cost"], selectivity=known["selectivity"])
+            usual = self._figures.expected(nodes[number])
             kept = (1 - then.get(place, 0.0)) / (1 - now.get(place, 0.0)) if place in then or place in now else 1.0
             costs[name] = replace(
                 usual, cost=max(usual.cost * kept, 1e-12) * bundle, selectivity=usual.selectivity * kept

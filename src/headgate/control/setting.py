@@ -28,7 +28,7 @@ class Setting:
     - `policy`: the policy inside the classes; empty: AMoS selects
     - `cut`: that of the policies, or at the sources only, or at every edge
     - `threads`: threads that run operators; `budget`, `aim`: see BUDGETS and AIMS
-    - `plans`: for some queries, the name of an alternate plan
+    - `plans`: for some queries, the name of another plan than the one that they began with
     - `shed`: for some queries, the share of their rows that is dropped where they enter
     """
 
@@ -112,7 +112,7 @@ class Step:
             case "pace":
                 return f"pauses aim at {self.value:.0%} of the latency" if self.value else "no pause"
             case "plan":
-                return self.value or "as written"
+                return self.value or "as begun"
             case "shedding":
                 return ", ".join(f"{share:.0%} of {query}" for query, share in sorted(self.value.items()))
         return str(self.value)

@@ -7,9 +7,10 @@ The network is a simulation over operators whose costs and rates change while it
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import NamedTuple
 
 from headgate.control.observation import Demand, NetworkLoad, Observation
 from headgate.control.prediction import period_of
@@ -24,6 +25,8 @@ from headgate.simulation.whatif import Scenario
 
 _GOLDEN = 0.6180339887498949
 ROW_BYTES = 100.0
+LONGEST_SILENCE = 3600.0
+"""Virtual seconds without a row after which a stream has ended."""
 
 Rate = Callable[[float], float]
 """Rows per second at a time."""
@@ -58,21 +61,39 @@ class _LivingState(ModelState):
 
 @dataclass
 class _LivingArrivals:
-    """Rows of a stream, brought by epochs; the next epoch comes after a period that may have changed meanwhile."""
+    """Rows of a stream, brought by epochs; the next epoch comes after a period that may have changed meanwhile.
+
+    A stream that is silent for LONGEST_SILENCE has ended.
+    """
 
     current: Rate
     period: Callable[[], float]
     rate: float
 
     def times(self, random: Random) -> Iterator[float]:
-        now = due = 0.0
-        while True:
+        now = due = last = 0.0
+        while now - last <= LONGEST_SILENCE:
             period = self.period()
             due += self.current(now) * period
             now += period
+            if due >= 1:
+                last = now
             while due >= 1:
                 due -= 1
                 yield now
+
+
+class _Result(NamedTuple):
+    """A result: when it was made, the seconds that its row waited for an epoch, and those it took in the network."""
+
+    at: float
+    waited: float
+    inside: float
+
+
+def _percentile(values: Iterable[float]) -> float | None:
+    found = sorted(values)
+    return found[min(len(found) - 1, int(SPEC_PERCENTILE * len(found)))] if found else None
 
 
 @dataclass(frozen=True)
@@ -108,7 +129,7 @@ class VirtualEngine:
     def __post_init__(self) -> None:
         self.now = 0.0
         self._written = {name: replace(model) for name, model in self.operators.items()}
-        self._latencies: dict[str, deque[tuple[float, float]]] = {q.name: deque() for q in self.topology.queries}
+        self._latencies: dict[str, deque[_Result]] = {q.name: deque() for q in self.topology.queries}
         self._read = {q.name: 0 for q in self.topology.queries}
         self._drawn = 0
         self._held = 0.0
@@ -183,28 +204,28 @@ class VirtualEngine:
             self._read[query] += len(made)
             for at, inside in zip(made, latency, strict=True):
                 self._drawn += 1
-                window.append((at, inside + (self._drawn * _GOLDEN) % 1 * period))
-            while window and window[0][0] < self.now - SPEC_WINDOW:
+                window.append(_Result(at, (self._drawn * _GOLDEN) % 1 * period, inside))
+            while window and window[0].at < self.now - SPEC_WINDOW:
                 window.popleft()
-        self._held = self._highest(period)
+        self._held = self._highest()
         self._current_period = period_of(self._seen(self.demands), self.setting)
 
     def latency(self, query: str) -> float | None:
         """The latency of the results of the last SPEC_WINDOW seconds, or the age of the oldest row, if that is more."""
-        found = sorted(seconds for _, seconds in self._latencies[query])
-        held = self.trigger + min(self.setting.budget, self._held)
-        measured = found[min(len(found) - 1, int(SPEC_PERCENTILE * len(found)))] + held if found else None
+        held = min(self.setting.budget, self._held)
+        # Results that are made before the epoch ends wait for its end.
+        measured = _percentile([each.waited + max(each.inside, held) + self.trigger for each in self._latencies[query]])
         oldest = self._oldest(query)
         if measured is None:
             longest = self.demands[query].longest if query in self.demands else None
             return oldest if oldest > (longest or 0.0) else None
         return max(measured, oldest)
 
-    def _highest(self, period: float) -> float:
-        """The mean time that results of the highest class take inside the network."""
+    def _highest(self) -> float:
+        """The time after which the highest class has its results: that of most of them inside the network."""
         first = self.topology.classes[0]
-        inside = [s for q in self.topology.queries if q.cls == first for _, s in self._latencies[q.name]]
-        return max(0.0, sum(inside) / len(inside) - period / 2) if inside else 0.0
+        inside = [each.inside for q in self.topology.queries if q.cls == first for each in self._latencies[q.name]]
+        return _percentile(inside) or 0.0
 
     def _oldest(self, query: str) -> float:
         topology, queues = self.topology, self._simulation.view.queues
@@ -240,8 +261,17 @@ class VirtualEngine:
             self.cores,
             self.switch,
             self._held,
+            self._backlog,
             alternates={query: tuple(plans) for query, plans in self.plans.items()},
         )
+
+    def _backlog(self, setting: Setting) -> dict[str, float]:
+        """The rows that wait for each operator; other plans have the same operators."""
+        queues = self._simulation.view.queues
+        found = dict.fromkeys(self.topology.operators, 0.0)
+        for edge in self.topology.edges:
+            found[self.topology.operators[edge.consumer]] += queues.rows[edge.id]
+        return found
 
     def _scenario(self, bundle: float, setting: Setting) -> Scenario:
         """The network as measured, under another setting."""

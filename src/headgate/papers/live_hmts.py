@@ -42,8 +42,9 @@ WORK_BATCHES = 100
 SCALE_ELEMENTS, SCALE_BATCH = 100_000, 5_000
 ROUNDS = 3
 SCALE_RUNS = 60
-# Fig. 8: ratios of two times vary by about this much from run to run.
-SPREAD = 0.1
+# Fig. 8: the ratio of the times must grow at least by this factor from one query to the most. A policy compared with
+# itself on a loaded machine gave ratios of 0.89 to 1.12. No step may lose more than this share.
+GROWTH, SPREAD = 1.5, 0.1
 # DI: one thread, one queue after the source. GTS: one thread, a queue before each operator. OTS: a thread per operator.
 DI, GTS, OTS = "DI", "GTS", "OTS"
 POLICIES = {DI: "di:sources=queued", GTS: "gts:inner=chain,placement=every", OTS: "ots"}
@@ -51,22 +52,21 @@ POLICIES = {DI: "di:sources=queued", GTS: "gts:inner=chain,placement=every", OTS
 SCHEMA = Schema.of(("value", BIGINT))
 
 
-def modes(seed: int) -> Outcome:
-    """Fig. 7: the time of five selections by number of elements, and by the size of a batch."""
+def modes(
+    seed: int,
+    elements: Sequence[int] = ELEMENTS,
+    sizes: Sequence[int] = BATCHES,
+    work: Sequence[float] = WORK,
+) -> Outcome:
+    """Fig. 7: the time of five selections by number of elements, by the size of a batch, and by work without a lock."""
     others = OtherLoad()
-    times: dict[str, list[float]] = {name: [] for name in POLICIES}
-    for elements in ELEMENTS:
-        batches = _batches(elements, BATCH, seed)
-        for name, seconds in _best(list(POLICIES), 1, batches, ROUNDS).items():
-            times[name].append(seconds)
-    by_batch: dict[str, list[float]] = {name: [] for name in POLICIES}
-    for size in BATCHES:
-        for name, seconds in _best(list(POLICIES), 1, _batches(ELEMENTS[-1], size, seed), ROUNDS).items():
-            by_batch[name].append(seconds)
+    times = _times_by([_batches(number, BATCH, seed) for number in elements])
+    by_batch = _times_by([_batches(elements[-1], size, seed) for size in sizes])
     # Fitted over the sizes of a batch: seconds per batch that the queues of five operators add to DI.
-    added = {name: _cost_of_queues(by_batch[name], by_batch[DI]) for name in (GTS, OTS)}
-    unlocked = {name: [_run_unlocked(work, POLICIES[name]) for work in WORK] for name in (GTS, OTS)}
-    turns = [work for work, ots, gts in zip(WORK, unlocked[OTS], unlocked[GTS], strict=True) if ots < gts]
+    counts = [elements[-1] / size for size in sizes]
+    added = {name: _cost_of_queues(counts, by_batch[name], by_batch[DI]) for name in (GTS, OTS)}
+    unlocked = {name: [_run_unlocked(each, POLICIES[name]) for each in work] for name in (GTS, OTS)}
+    turns = [each for each, ots, gts in zip(work, unlocked[OTS], unlocked[GTS], strict=True) if ots < gts]
     return Outcome(
         name="hmts-modes",
         source="000 §6.4, Fig. 7",
@@ -78,11 +78,11 @@ def modes(seed: int) -> Outcome:
             GTS_OTS: _mean_ratio(times[GTS], times[OTS]),
             "GTS's time over DI's": _mean_ratio(times[GTS], times[DI]),
             "OTS's time over GTS's, by work of an operator outside the lock (µs a batch)": {
-                f"{work * 1e6:g}": ots / gts for work, ots, gts in zip(WORK, unlocked[OTS], unlocked[GTS], strict=True)
+                f"{each * 1e6:g}": ots / gts for each, ots, gts in zip(work, unlocked[OTS], unlocked[GTS], strict=True)
             },
             "OTS is faster than GTS from this work outside the lock (µs a batch)": min(turns, default=inf) * 1e6,
             "OTS's time over GTS's, by size of a batch": {
-                str(size): ots / gts for size, ots, gts in zip(BATCHES, by_batch[OTS], by_batch[GTS], strict=True)
+                str(size): ots / gts for size, ots, gts in zip(sizes, by_batch[OTS], by_batch[GTS], strict=True)
             },
             "queues of five operators, µs a batch": {name: seconds * 1e6 for name, seconds in added.items()},
             OTHERS: others.share(),
@@ -98,13 +98,10 @@ def modes(seed: int) -> Outcome:
         },
         series=[
             *(
-                Series(name, [float(e) for e in ELEMENTS], found, "time (s), by elements")
+                Series(name, [float(e) for e in elements], found, "time (s), by elements")
                 for name, found in times.items()
             ),
-            *(
-                Series(n, [float(b) for b in BATCHES], found, "time (s), by batch size")
-                for n, found in by_batch.items()
-            ),
+            *(Series(n, [float(b) for b in sizes], found, "time (s), by batch size") for n, found in by_batch.items()),
         ],
         axes=("elements, or elements a batch", ""),
         scales=("log", "linear"),
@@ -120,15 +117,15 @@ def as_in_figure_7(paper: Figures, measured: Figures) -> bool:
     return bool(measured[OTS_DI] >= paper[OTS_DI] and measured[GTS_OTS] > 1)
 
 
-def scale(seed: int) -> Outcome:
+def scale(seed: int, queries: Sequence[int] = QUERIES, runs: int = SCALE_RUNS) -> Outcome:
     """Fig. 8: DI and OTS by number of queries."""
     others = OtherLoad()
     batches = _batches(SCALE_ELEMENTS, SCALE_BATCH, seed)
     names = (DI, OTS)
     times: dict[str, list[float]] = {name: [] for name in names}
-    for queries in QUERIES:
+    for number in queries:
         # A run of few queries takes milliseconds: the best of many is compared.
-        for name, seconds in _best(names, queries, batches, max(SCALE_RUNS // queries, 1)).items():
+        for name, seconds in _best(names, number, batches, max(runs // number, 1)).items():
             times[name].append(seconds)
     ratios = [ots / di for ots, di in zip(times[OTS], times[DI], strict=True)]
     return Outcome(
@@ -137,8 +134,8 @@ def scale(seed: int) -> Outcome:
         claim="DI's advantage over a thread per operator is not constant but grows with the number of queries",
         paper={RATIOS: None},
         measured={
-            RATIOS: dict(zip(map(str, QUERIES), ratios, strict=True)),
-            "seconds saved": {str(q): o - d for q, o, d in zip(QUERIES, times[OTS], times[DI], strict=True)},
+            RATIOS: dict(zip(map(str, queries), ratios, strict=True)),
+            "seconds saved": {str(q): o - d for q, o, d in zip(queries, times[OTS], times[DI], strict=True)},
             OTHERS: others.share(),
         },
         rule=advantage_grows,
@@ -147,10 +144,10 @@ def scale(seed: int) -> Outcome:
             "elements": SCALE_ELEMENTS,
             "elements a batch": SCALE_BATCH,
             "selectivities": list(SELECTIVITIES),
-            "queries": list(QUERIES),
+            "queries": list(queries),
             "threads under OTS": "one per operator, five per query",
         },
-        series=[Series(name, [float(q) for q in QUERIES], seconds_by_size) for name, seconds_by_size in times.items()],
+        series=[Series(name, [float(q) for q in queries], seconds_by_size) for name, seconds_by_size in times.items()],
         axes=("queries", "time (s)"),
     )
 
@@ -159,18 +156,21 @@ RATIOS = "OTS's time over DI's, by number of queries"
 
 
 def advantage_grows(paper: Figures, measured: Figures) -> bool:
-    """§6.5: "DI's performance advantage over OTS is not constant, but increases with number of queries": the ratio of
-    the times at 200 queries is above that at one by more than it varies, and no step loses more than it varies."""
+    """§6.5: "DI's performance advantage over OTS is not constant, but increases with number of queries"."""
     ratios = list(measured[RATIOS].values())
     steady = all(later >= before * (1 - SPREAD) for before, later in pairwise(ratios))
-    return bool(ratios[-1] > ratios[0] * (1 + SPREAD) and steady)
+    return bool(ratios[-1] >= ratios[0] * GROWTH and steady)
 
 
-def _cost_of_queues(queued: Sequence[float], direct: Sequence[float]) -> float:
+def _times_by(several: Sequence[Sequence[pa.RecordBatch]]) -> dict[str, list[float]]:
+    """The best time of each policy for each list of batches, with one query."""
+    best = [_best(list(POLICIES), 1, batches, ROUNDS) for batches in several]
+    return {name: [found[name] for found in best] for name in POLICIES}
+
+
+def _cost_of_queues(batches: Sequence[float], queued: Sequence[float], direct: Sequence[float]) -> float:
     """Seconds per batch by which a policy is slower than DI, by least squares over the number of batches."""
-    count = np.array([ELEMENTS[-1] / size for size in BATCHES])
-    more = np.array(queued) - np.array(direct)
-    return float(np.polyfit(count, more, 1)[0])
+    return float(np.polyfit(batches, np.array(queued) - np.array(direct), 1)[0])
 
 
 OTHERS = "share of the processors that other processes used meanwhile"

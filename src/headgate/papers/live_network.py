@@ -237,7 +237,7 @@ def run(
     known = known_statistics(topology, models, recorded, sizes, made, 10.0)
     clock = Clock()
     processor = Processor(clock)
-    nodes, graph = _graph(topology)
+    nodes, graph = modelled_graph(topology)
 
     def make(node: Operator, settings: Settings) -> LiveOperator:
         if not isinstance(node, ModelledOperator):
@@ -257,7 +257,8 @@ def run(
     return LiveRun(latency, predicted, slowdown, levels, result)
 
 
-def _graph(topology: Topology) -> tuple[dict[str, Operator], SharedGraph]:
+def modelled_graph(topology: Topology) -> tuple[dict[str, Operator], SharedGraph]:
+    """The nodes of a topology by their names, and the graph of its queries."""
     nodes: dict[str, Operator] = {}
     streams = {name: Source(SCHEMA, name) for name in topology.streams}
     for operator in topology.order:

@@ -26,7 +26,7 @@ def network_metrics(state: NetworkState, mode: str, stuck: float) -> dict[str, A
     return {
         "policy": str(state.policy),
         "mode": mode,
-        "waiting": sum(q.waiting for edge, q in enumerate(loop.wiring.queues) if edge not in loop.held.edges),
+        "waiting": state.waiting,
         "memory": _memory(state.memory),
         "performance": asdict(loop.view.performance),
         "scheduling": {"decisions": loop.scheduler.decisions, "grants": state.grants, "seconds": state.seconds},

@@ -24,7 +24,7 @@ from headgate.scheduling import Performance
 from headgate.scheduling.registry import described
 
 VERSION = 3
-READABLE = (2, VERSION)
+_READABLE = (2, VERSION)
 """The versions that `restore` takes."""
 
 
@@ -59,7 +59,15 @@ def save(state: NetworkState) -> dict[str, Any]:
 
 
 def restore(state: NetworkState, manifest: Mapping[str, Any]) -> None:
-    """Fills a new network from a manifest. Called while no grant runs. Leaves out what has no place in it any more."""
+    """Fills a new network from a manifest. Called while no grant runs. Leaves out what has no place in it any more.
+
+    ValueError if another version of Headgate wrote it.
+    """
+    if manifest.get("version") not in _READABLE:
+        raise ValueError(
+            f"the snapshot has version {manifest.get('version')}, this Headgate reads versions"
+            f" {' and '.join(map(str, _READABLE))}; start from an empty checkpoint, or with the version that wrote it"
+        )
     if manifest["version"] == 2:
         manifest = _from_version_2(manifest)
     for known in manifest["failures"]:

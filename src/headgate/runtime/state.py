@@ -8,7 +8,8 @@ from headgate.graph.operators import Operator, Source
 from headgate.graph.shared import SharedGraph
 from headgate.operators.batch import NEVER
 from headgate.operators.contract import LiveOperator
-from headgate.runtime.dataflow import Stage, Wiring, plan_key
+from headgate.operators.send import LiveSend
+from headgate.runtime.dataflow import Stage, Wiring, key_of, plan_key
 from headgate.runtime.flight import FlightRecord
 from headgate.runtime.limits import Failure
 from headgate.runtime.loop import Loop
@@ -80,6 +81,41 @@ class NetworkState:
         """The total time of all grants so far."""
         return self.earlier[1] + self.loop.seconds
 
+    @property
+    def waiting(self) -> int:
+        """Rows (and watermarks) that wait in queues, without those of paused queries."""
+        held = self.loop.held.edges
+        return sum(queue.waiting for edge, queue in enumerate(self.wiring.queues) if edge not in held)
+
+    def waiting_for(self, query: str) -> int:
+        """The rows and watermarks that wait for the operators of a query."""
+        topology = self.wiring.topology
+        number = next(n for n, each in enumerate(topology.queries) if each.name == query)
+        edges = zip(topology.edges, self.wiring.queues, strict=True)
+        return sum(queue.waiting for edge, queue in edges if number in topology.serves[edge.consumer])
+
+    @property
+    def selected(self) -> dict[str, tuple[int, int]]:
+        """For each stream read only by selections: its rows so far, and the rows kept by all selections together."""
+        found: dict[str, tuple[int, int]] = {}
+        topology = self.wiring.topology
+        for stream, edges in topology.stream_edges.items():
+            first = [self.wiring.stages[topology.edges[e].consumer] for e in edges]
+            if all(stage.kind == "select" for stage in first):
+                found[stream] = (max(stage.rows_in for stage in first), sum(stage.rows_out for stage in first))
+        return found
+
+    @property
+    def reached(self) -> dict[str, int]:
+        """The watermark of each fragment: all its results up to it have been made."""
+        stages = ((stage, stage.live) for stage in self.wiring.stages)
+        return {
+            outbox.query.name: live.reached
+            for stage, live in stages
+            if isinstance(live, LiveSend)
+            for outbox in stage.outboxes
+        }
+
     def rebuild(self, known: Mapping[str, Figures] | None = None) -> None:
         """Builds the network for the present graph, around the operators and queues that stay.
 
@@ -133,6 +169,11 @@ class NetworkState:
                 self.outboxes[query].dropped += queue.rows
             for queued in queue.drop_rows():
                 self.memory.release(queued)
+
+    def stage(self, node: Operator) -> Stage:
+        """The live operator of a node of the graph."""
+        key = key_of(node)
+        return next(stage for stage in self.wiring.stages if stage.key == key)
 
     def figures(self) -> dict[str, list[float]]:
         """The statistics of each operator, by its key."""

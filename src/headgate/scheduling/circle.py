@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
 
 from headgate.scheduling.cut import Units
 from headgate.scheduling.policy import Grant, Selector
+from headgate.scheduling.ranked import Rank
 from headgate.scheduling.view import View
 
 
@@ -19,7 +20,7 @@ class CircleSelector(Selector):
         units: Units,
         members: Sequence[int] | None,
         rows: float = inf,
-        seconds: Callable[[View, Units], Sequence[float]] | None = None,
+        seconds: Rank | None = None,
     ) -> None:
         self._units = units
         self._limit, self._seconds = rows, seconds

@@ -1,4 +1,4 @@
-"""Selectors that grant the highest rank first: static ranks, ranks that follow the queues, and turns."""
+"""Selectors that grant the highest rank first: static ranks, turns, and ranks that follow the queues."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from headgate.scheduling.policy import Grant, Selector
 from headgate.scheduling.view import Queues, View
 
 Rank = Callable[[View, Units], Sequence[float]]
+"""A figure for each unit: its rank, or the seconds of its turn."""
 
 
 class Component:
@@ -48,40 +49,20 @@ def unit_states(units: Units, rows: float = inf, seconds: float = inf) -> list[U
     return [UnitState(unit, components[unit.component], Grant(unit.id, rows, seconds)) for unit in units.units]
 
 
-class RankSelector(Selector):
-    """Ranks that change only with the statistics: a heap of the ready units, highest rank first.
+class ReadyHeap(Selector):
+    """A heap of the ready units by their places: the unit with the lowest place is granted first.
 
-    Ties go to the unit further upstream (lower id), or, if `downstream`, to the one further downstream. The heap holds
-    positions in the order of all ranks.
+    `_order` has the unit at each place; a subclass gives the places. A unit that became ready while its component was
+    busy keeps its place.
     """
 
-    def __init__(
-        self,
-        view: View,
-        units: Units,
-        members: Sequence[int] | None,
-        rank: Rank,
-        rows: float = inf,
-        seconds: float = inf,
-        downstream: bool = False,
-    ) -> None:
+    _order: Sequence[UnitState] | dict[int, UnitState]
+
+    def __init__(self, view: View, units: Units, rows: float, seconds: float) -> None:
         self._units = units
-        self._rank = rank
-        self._downstream = downstream
         self._rows = view.queues.rows
         self._states = unit_states(units, rows, seconds)
-        self._order: list[UnitState] = []
         self._heap: list[int] = []
-        self._put_in_order(view)
-        for unit in range(len(units)) if members is None else members:
-            self._wait(self._states[unit])
-
-    def _put_in_order(self, view: View) -> None:
-        ranks = self._rank(view, self._units)
-        states = reversed(self._states) if self._downstream else self._states
-        self._order = sorted(states, key=lambda state: -ranks[state.unit])
-        for place, state in enumerate(self._order):
-            state.place = place
 
     def _wait(self, state: UnitState) -> None:
         """Puts the unit into the heap if it has rows."""
@@ -125,11 +106,88 @@ class RankSelector(Selector):
         if not state.waiting:
             self._wait(state)
 
+
+class RankSelector(ReadyHeap):
+    """Ranks that change only with the statistics; places are positions in the order of all ranks, highest first.
+
+    Ties go to the unit further upstream (lower id), or, if `downstream`, to the one further downstream.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        units: Units,
+        members: Sequence[int] | None,
+        rank: Rank,
+        rows: float = inf,
+        seconds: float = inf,
+        downstream: bool = False,
+    ) -> None:
+        super().__init__(view, units, rows, seconds)
+        self._rank = rank
+        self._downstream = downstream
+        self._put_in_order(view)
+        for unit in range(len(units)) if members is None else members:
+            self._wait(self._states[unit])
+
+    def _put_in_order(self, view: View) -> None:
+        ranks = self._rank(view, self._units)
+        states = reversed(self._states) if self._downstream else self._states
+        self._order = sorted(states, key=lambda state: -ranks[state.unit])
+        for place, state in enumerate(self._order):
+            state.place = place
+
     def refresh(self, view: View, now: float) -> None:
         waiting = [self._order[place] for place in self._heap]
         self._put_in_order(view)
         self._heap = [state.place for state in waiting]
         heapify(self._heap)
+
+
+class TurnSelector(ReadyHeap):
+    """Units take turns in the order in which they became ready; no unit starves. `seconds`: the length of each turn."""
+
+    def __init__(
+        self,
+        view: View,
+        units: Units,
+        members: Sequence[int] | None,
+        rows: float = inf,
+        seconds: Rank | None = None,
+    ) -> None:
+        super().__init__(view, units, rows, inf)
+        self._limit = rows
+        self._seconds = seconds
+        self._order: dict[int, UnitState] = dict(enumerate(self._states))
+        for place, state in self._order.items():
+            state.place = place
+        self._last = len(self._states)
+        self.refresh(view, 0.0)
+        for unit in range(len(units)) if members is None else members:
+            self._wait(self._states[unit])
+
+    def _wait(self, state: UnitState) -> None:
+        """Puts the unit behind all others if it has rows."""
+        rows = self._rows
+        for e in state.entries:
+            if rows[e] > 0:
+                self.arrived(state.unit)
+                return
+
+    def arrived(self, unit: int) -> None:
+        state = self._states[unit]
+        if not state.waiting:
+            state.waiting = True
+            # A unit has one place, so that there are as many as units.
+            del self._order[state.place]
+            self._last = state.place = self._last + 1
+            self._order[state.place] = state
+            heappush(self._heap, state.place)
+
+    def refresh(self, view: View, now: float) -> None:
+        if self._seconds is not None:
+            for state, seconds in zip(self._states, self._seconds(view, self._units), strict=True):
+                state.grant = Grant(state.unit, self._limit, seconds)
 
 
 LiveRank = Callable[[Queues, Unit], float]
@@ -222,74 +280,3 @@ def length(queues: Queues, unit: Unit) -> float:
     if len(entries) == 1:
         return queues.rows[entries[0]] or -inf
     return sum([queues.rows[e] for e in entries]) or -inf
-
-
-class TurnSelector(Selector):
-    """Units take turns in the order in which they became ready; no unit starves."""
-
-    def __init__(
-        self,
-        view: View,
-        units: Units,
-        members: Sequence[int] | None,
-        rows: float = inf,
-        seconds: Callable[[View, Units], Sequence[float]] | None = None,
-    ) -> None:
-        self._units = units
-        self._limit = rows
-        self._seconds = seconds
-        self._rows = view.queues.rows
-        self._states = unit_states(units, rows)
-        self._turns: list[tuple[int, UnitState]] = []
-        self._count = 0
-        self.refresh(view, 0.0)
-        for unit in range(len(units)) if members is None else members:
-            self._wait(self._states[unit])
-
-    def _wait(self, state: UnitState) -> None:
-        """Puts the unit behind all others if it has rows."""
-        rows = self._rows
-        for e in state.entries:
-            if rows[e] > 0:
-                self.arrived(state.unit)
-                return
-
-    def arrived(self, unit: int) -> None:
-        state = self._states[unit]
-        if not state.waiting:
-            state.waiting = True
-            self._count += 1
-            state.place = self._count
-            heappush(self._turns, (self._count, state))
-
-    def next(self, now: float) -> Grant | None:
-        turns, rows = self._turns, self._rows
-        while turns:
-            state = heappop(turns)[1]
-            component = state.component
-            if component.busy:
-                component.parked.append(state)
-                continue
-            state.waiting = False
-            for e in state.entries:
-                if rows[e] > 0:
-                    component.busy = True
-                    return state.grant
-        return None
-
-    def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
-        state = self._states[unit]
-        component = state.component
-        component.busy = False
-        if component.parked:
-            # A unit that waited for its component keeps its place in the round.
-            for other in component.parked:
-                heappush(self._turns, (other.place, other))
-            component.parked.clear()
-        if not state.waiting:
-            self._wait(state)
-
-    def refresh(self, view: View, now: float) -> None:
-        if self._seconds is not None:
-            for state, seconds in zip(self._states, self._seconds(view, self._units), strict=True):
-                state.grant = Grant(state.unit, self._limit, seconds)

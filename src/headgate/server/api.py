@@ -16,8 +16,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from headgate.control.query_control import EngineError
-from headgate.engine import live_policies
 from headgate.scheduling import SchedulingError
+from headgate.scheduling.live import live_policies
 from headgate.server import openapi
 from headgate.server.feeds import Follower, Followers, ResultFeeds, event, rows_of
 from headgate.server.masking import secrets_in
@@ -150,13 +150,13 @@ class Api:
         return answer({"statements": done})
 
     async def streams(self, request: Request) -> Response:
-        return answer({"streams": await self._call(self._service.streams)})
+        return answer({"streams": await self._call(self._service.view.streams)})
 
     async def queries(self, request: Request) -> Response:
-        return answer({"queries": await self._call(self._service.queries)})
+        return answer({"queries": await self._call(self._service.view.queries)})
 
     async def query(self, request: Request) -> Response:
-        return answer(await self._call(self._service.query, request.path_params["name"]))
+        return answer(await self._call(self._service.view.query, request.path_params["name"]))
 
     async def drop(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -180,7 +180,7 @@ class Api:
 
     async def results(self, request: Request) -> Response:
         limit = self._limit(request)
-        table: pa.Table = await self._call(self._service.results, request.path_params["name"], limit)
+        table: pa.Table = await self._call(self._service.view.results, request.path_params["name"], limit)
         if _accepts(request, ARROW, only=True):
             return Response(await anyio.to_thread.run_sync(_arrow, table), media_type=ARROW)
         if not _accepts(request, JSON):
@@ -189,7 +189,7 @@ class Api:
 
     async def follow(self, request: Request) -> Response:
         self._room()
-        name = (await self._call(self._service.query, request.path_params["name"]))["name"]
+        name = (await self._call(self._service.view.query, request.path_params["name"]))["name"]
         follower = self.feeds.add(name)
         first = event("columns", {"query": name})
         return _streamed(follower, lambda: self.feeds.remove(name, follower), first)
@@ -201,22 +201,22 @@ class Api:
         return _streamed(follower, lambda: self._metrics_followers.remove(follower), first)
 
     async def classes(self, request: Request) -> Response:
-        return answer({"classes": await self._call(self._service.classes)})
+        return answer({"classes": await self._call(self._service.view.classes)})
 
     async def graph(self, request: Request) -> Response:
-        return answer(await self._call(self._service.graph))
+        return answer(await self._call(self._service.view.graph))
 
     async def metrics(self, request: Request) -> Response:
-        return answer(await self._call(self._service.metrics))
+        return answer(await self._call(self._service.view.metrics))
 
     async def decisions(self, request: Request) -> Response:
-        return answer({"decisions": await self._call(self._service.decisions, self._limit(request))})
+        return answer({"decisions": await self._call(self._service.view.decisions, self._limit(request))})
 
     async def history(self, request: Request) -> Response:
         return answer(self._service.history.recent())
 
     async def dead_letters(self, request: Request) -> Response:
-        return answer(await self._call(self._service.dead_letters, self._limit(request)))
+        return answer(await self._call(self._service.view.dead_letters, self._limit(request)))
 
     async def policies(self, request: Request) -> Response:
         known = [{"name": name, "about": about} for name, about in live_policies().items()]
@@ -244,7 +244,7 @@ class Api:
     async def prometheus(self, request: Request) -> Response:
         service = self._service
         up = service.state == "running"
-        metrics = {} if service.state == "starting" else await self._call(service.metrics)
+        metrics = {} if service.state == "starting" else await self._call(service.view.metrics)
         recent = {"recent": service.history.newest.get("classes", {})}
         return Response(exposition({**metrics, **recent}, up, self.followers), media_type=PROMETHEUS)
 

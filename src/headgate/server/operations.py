@@ -5,7 +5,9 @@ The name of an operation is that of its handler in `Api`.
 
 from __future__ import annotations
 
-from headgate.server.openapi import ANY, TEXT, Operation, limit_parameter, many, obj, ref
+from collections.abc import Mapping
+
+from headgate.server.openapi import ANY, TEXT, Operation, Schema, limit_parameter, many, obj, ref
 
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -14,127 +16,89 @@ EVENTS = "text/event-stream"
 _QUERY = "/api/queries/{name}"
 _OBJECT = {JSON: obj({})}
 _NAMED = {JSON: obj({"name": TEXT})}
+_ROWS = {JSON: ref("Rows"), ARROW: {"type": "string", "format": "binary"}}
+
+Answer = Mapping[str, Schema]
+
+
+def _one(schema: str) -> Answer:
+    """An answer in JSON by the name of its schema."""
+    return {JSON: ref(schema)}
+
+
+def _list(name: str, items: Schema) -> Answer:
+    """An answer in JSON that is a list under a name."""
+    return {JSON: obj({name: many(items)})}
+
+
+def _read(path: str, name: str, about: str, answer: Answer, *parameters: Schema) -> Operation:
+    """Asks the engine; refused while that starts."""
+    return Operation("GET", path, name, about, answer, refuses=(503,), parameters=parameters)
+
+
+def _change(method: str, path: str, name: str, about: str, answer: Answer, body: str | None = None) -> Operation:
+    """Changes the engine; refused while that starts or if its state does not allow it."""
+    return Operation(method, path, name, about, answer, body=body, refuses=(409, 503))
+
+
+def _statements(path: str, name: str, about: str, *refuses: int) -> Operation:
+    """Takes statements; refused if too many wait."""
+    return Operation("POST", path, name, about, _one("Done"), body="Statement", refuses=(*refuses, 429, 503))
+
+
+def _follow(path: str, name: str, about: str, *refuses: int) -> Operation:
+    """Stays open and sends events; refused if too many clients follow."""
+    return Operation("GET", path, name, about, {EVENTS: TEXT}, refuses=(429, *refuses))
 
 
 def operations(rows: int) -> list[Operation]:
     """All operations; `rows`: the most rows of one answer."""
-    limit = (limit_parameter(rows),)
+    limit = limit_parameter(rows)
+    newest = "The newest rows of a query, oldest first; as Arrow if the request accepts it"
     return [
-        Operation("GET", "/api/status", "status", "What the server does", {JSON: ref("Status")}),
-        Operation(
-            "POST",
-            "/api/statements",
-            "execute",
-            "Executes statements: all or none",
-            {JSON: ref("Done")},
-            body="Statement",
-            refuses=(409, 429, 503),
+        Operation("GET", "/api/status", "status", "What the server does", _one("Status")),
+        _statements("/api/statements", "execute", "Executes statements: all or none", 409),
+        _statements("/api/check", "check", "What the statements would do; nothing is registered"),
+        _read("/api/streams", "streams", "The streams and static tables", _list("streams", ref("Stream"))),
+        _read("/api/queries", "queries", "The queries", _list("queries", ref("Query"))),
+        _read(_QUERY, "query", "One query", _one("Query")),
+        _change("DELETE", _QUERY, "drop", "Stops a query and drops its state", _NAMED),
+        _change("POST", f"{_QUERY}/pause", "pause", "Pauses a query; rows wait", _NAMED),
+        _change("POST", f"{_QUERY}/resume", "resume", "Ends a pause", _NAMED),
+        _change("POST", f"{_QUERY}/retry", "retry", "Runs a failed query again", _NAMED),
+        Operation("GET", f"{_QUERY}/results", "results", newest, _ROWS, refuses=(406, 503), parameters=(limit,)),
+        _follow(
+            f"{_QUERY}/results/events", "follow", "The results of each epoch from now on, as server-sent events", 503
         ),
-        Operation(
-            "POST",
-            "/api/check",
-            "check",
-            "What the statements would do; nothing is registered",
-            {JSON: ref("Done")},
-            body="Statement",
-            refuses=(429, 503),
-        ),
-        Operation(
-            "GET",
-            "/api/streams",
-            "streams",
-            "The streams and static tables",
-            {JSON: obj({"streams": many(ref("Stream"))})},
-            refuses=(503,),
-        ),
-        Operation(
-            "GET",
-            "/api/queries",
-            "queries",
-            "The queries",
-            {JSON: obj({"queries": many(ref("Query"))})},
-            refuses=(503,),
-        ),
-        Operation("GET", _QUERY, "query", "One query", {JSON: ref("Query")}, refuses=(503,)),
-        Operation("DELETE", _QUERY, "drop", "Stops a query and drops its state", _NAMED, refuses=(409, 503)),
-        Operation("POST", f"{_QUERY}/pause", "pause", "Pauses a query; rows wait", _NAMED, refuses=(409, 503)),
-        Operation("POST", f"{_QUERY}/resume", "resume", "Ends a pause", _NAMED, refuses=(409, 503)),
-        Operation("POST", f"{_QUERY}/retry", "retry", "Runs a failed query again", _NAMED, refuses=(409, 503)),
-        Operation(
-            "GET",
-            f"{_QUERY}/results",
-            "results",
-            "The newest rows of a query, oldest first; as Arrow if the request accepts it",
-            {JSON: ref("Rows"), ARROW: {"type": "string", "format": "binary"}},
-            refuses=(406, 503),
-            parameters=limit,
-        ),
-        Operation(
-            "GET",
-            f"{_QUERY}/results/events",
-            "follow",
-            "The results of each epoch from now on, as server-sent events",
-            {EVENTS: TEXT},
-            refuses=(429, 503),
-        ),
-        Operation(
-            "GET",
-            "/api/classes",
-            "classes",
-            "The classes",
-            {JSON: obj({"classes": many(ref("Class"))})},
-            refuses=(503,),
-        ),
-        Operation("GET", "/api/graph", "graph", "The query graph", {JSON: ref("Graph")}, refuses=(503,)),
-        Operation("GET", "/api/metrics", "metrics", "All figures", _OBJECT, refuses=(503,)),
-        Operation(
-            "GET",
+        _read("/api/classes", "classes", "The classes", _list("classes", ref("Class"))),
+        _read("/api/graph", "graph", "The query graph", _one("Graph")),
+        _read("/api/metrics", "metrics", "All figures", _OBJECT),
+        _follow(
             "/api/metrics/events",
             "follow_metrics",
             "Samples, queries, graph and events from now on, as server-sent events",
-            {EVENTS: TEXT},
-            refuses=(429,),
         ),
-        Operation(
-            "GET",
+        _read(
             "/api/decisions",
             "decisions",
             "What the engine decided by itself and why, oldest first",
-            {JSON: obj({"decisions": many(obj({}))})},
-            refuses=(503,),
-            parameters=limit,
+            _list("decisions", obj({})),
+            limit,
         ),
         Operation("GET", "/api/history", "history", "Samples and events so far", _OBJECT),
-        Operation(
-            "GET",
-            "/api/dead_letters",
-            "dead_letters",
-            "Malformed rows: how many, and the newest",
-            {JSON: ref("Letters")},
-            refuses=(503,),
-            parameters=limit,
-        ),
-        Operation("GET", "/api/policy", "policies", "The policy, and all others", {JSON: ref("Policies")}),
-        Operation(
-            "PUT",
-            "/api/policy",
-            "set_policy",
-            "Changes the policy",
-            {JSON: ref("Policy")},
-            body="Policy",
-            refuses=(409, 503),
-        ),
-        Operation("GET", "/api/objectives", "objectives", "The objectives", {JSON: ref("Objectives")}),
-        Operation(
+        _read("/api/dead_letters", "dead_letters", "Malformed rows: how many, and the newest", _one("Letters"), limit),
+        Operation("GET", "/api/policy", "policies", "The policy, and all others", _one("Policies")),
+        _change("PUT", "/api/policy", "set_policy", "Changes the policy", _one("Policy"), "Policy"),
+        Operation("GET", "/api/objectives", "objectives", "The objectives", _one("Objectives")),
+        _change(
             "PUT",
             "/api/objectives",
             "set_objectives",
             "Changes the objectives; an empty object: the policy's own",
-            {JSON: ref("Objectives")},
-            body="Objectives",
-            refuses=(409, 503),
+            _one("Objectives"),
+            "Objectives",
         ),
         Operation("GET", "/metrics", "prometheus", "Metrics for Prometheus", {"text/plain": TEXT}, refuses=(503,)),
-        Operation("GET", "/healthz", "health", "Whether the engine runs", {JSON: ref("Status")}, refuses=(503,)),
+        Operation("GET", "/healthz", "health", "Whether the engine runs", _one("Status"), refuses=(503,)),
         Operation("GET", "/openapi.json", "document", "This document", {JSON: ANY}),
     ]

@@ -14,18 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 from typing import Literal as OneOf
 
-import pyarrow as pa
-
 from headgate.engine import Engine
-from headgate.explanation.explained import Explanation
-from headgate.graph.queries import Query, Stream, Table
-from headgate.graph.secrets import masked
-from headgate.graph.types import Schema, sql_name
 from headgate.server.allowed import Allowed, check_literals
-from headgate.server.dead_letters import newest_letters
+from headgate.server.engine_view import EngineView
 from headgate.server.history import History
 from headgate.server.masking import Secrets, secrets_in
-from headgate.server.query_graph import drawing, live_figures
 from headgate.server.statement_log import StatementLog, compacted, split
 from headgate.sql import Result, SqlError
 from headgate.sql import statements as st
@@ -61,7 +54,7 @@ class ServerLimits:
 
 
 class Service:
-    """An engine, what clients have registered, and samples of its metrics.
+    """An engine, what clients have registered, and samples of its metrics. `view` is what clients see of it.
 
     Without a log of `statements` nothing that clients register outlives the engine. `listeners` are called with events,
     each a kind and a value, once a second and when something changes; `dropped` with names of queries that are gone.
@@ -78,6 +71,7 @@ class Service:
         self.allowed = allowed
         self.limits = limits or ServerLimits()
         self.secrets = Secrets()
+        self.view = EngineView(engine, self.secrets, self.limits.rows)
         self.history = History()
         self.listeners: list[Callable[[list[tuple[str, Any]]], None]] = []
         self.dropped: list[Callable[[str], None]] = []
@@ -90,9 +84,6 @@ class Service:
         self._changed_state = threading.Condition()
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._version = 0
-        self._drawn: tuple[object, dict[str, Any], dict[str, int], dict[str, list[str]]] | None = None
-        self._metrics: tuple[float, dict[str, Any]] | None = None
         self._decided = time.time()
 
     # Running ----------------------------------------------------------------------------------------------
@@ -133,7 +124,7 @@ class Service:
             "policy": self.engine.policy,
             "queries": len(self.engine.queries),
             "not_restored": list(self._lost),
-            "version": self._version,
+            "version": self.view.version,
         }
 
     def await_engine(self, seconds: float) -> bool:
@@ -232,75 +223,6 @@ class Service:
                 self._changed("objectives reset")
             return self.engine.objectives
 
-    # What clients see -------------------------------------------------------------------------------------
-
-    def metrics(self) -> dict[str, Any]:
-        """`Engine.metrics`, at most a quarter of a second old, with `read`: rows of each stream in the network."""
-        known = self._metrics
-        if known is not None and time.monotonic() - known[0] < _EVERY / 4:
-            return known[1]
-        found = self.engine.metrics()
-        _, numbers, consumers = self._graph()
-        live = live_figures(found, numbers)["operators"]
-        found["read"] = {
-            stream: max((live[each]["rows_in"] for each in readers if each in live), default=0)
-            for stream, readers in consumers.items()
-        }
-        for query in found["queries"].values():
-            if query["error"]:
-                query["error"] = self.secrets.masked(query["error"])
-        self._metrics = (time.monotonic(), found)
-        return found
-
-    def streams(self) -> list[dict[str, Any]]:
-        streams = [_stream(each) for each in dict(self.engine.catalog.streams).values()]
-        tables = [_table(each) for each in dict(self.engine.catalog.tables).values()]
-        return [*streams, *tables]
-
-    def queries(self) -> list[dict[str, Any]]:
-        """The queries as declared, with their state and figures."""
-        figures = self.metrics()["queries"]
-        return [_query(each, figures.get(name, {}), self.secrets) for name, each in self.engine.queries.items()]
-
-    def query(self, name: str) -> dict[str, Any]:
-        """One query; EngineError if there is none of this name."""
-        known = self._known(name)
-        return _query(self.engine.queries[known], self.metrics()["queries"].get(known, {}), self.secrets)
-
-    def classes(self) -> list[dict[str, Any]]:
-        figures = self.metrics()["classes"]
-        queries = self.engine.queries.values()
-        return [
-            {
-                "name": name,
-                "priority": each.priority,
-                "queries": sum(query.cls.name == name for query in queries),
-                **{
-                    key: figures[name][key] for key in ("latency", "queue_rows", "rows") if key in figures.get(name, {})
-                },
-            }
-            for name, each in dict(self.engine.catalog.classes).items()
-        ]
-
-    def graph(self) -> dict[str, Any]:
-        """The drawing of the graph and its live figures."""
-        drawn, numbers, _ = self._graph()
-        return {**drawn, "version": self._version, "live": live_figures(self.metrics(), numbers)}
-
-    def decisions(self, limit: int) -> list[dict[str, Any]]:
-        """The newest decisions that the engine has made by itself, oldest first."""
-        return self.engine.decisions()[-limit:]
-
-    def results(self, query: str, limit: int) -> pa.Table:
-        """The newest rows of a query, oldest first."""
-        table = self.engine.results(query)
-        return table.slice(max(0, table.num_rows - min(limit, self.limits.rows)))
-
-    def dead_letters(self, limit: int) -> dict[str, Any]:
-        """How many malformed rows each stream had since the start, and the newest of them."""
-        letters = newest_letters(self.engine.dead_letters, min(limit, self.limits.rows))
-        return {"counts": self.metrics()["dead_letters"], "rows": letters}
-
     # Inside -----------------------------------------------------------------------------------------------
 
     def _run(self, name: str, work: Callable[[], None]) -> None:
@@ -362,15 +284,14 @@ class Service:
                 log.debug("no sample", exc_info=True)
 
     def _take_sample(self) -> None:
-        metrics = self.metrics()
+        metrics = self.view.metrics()
         sample = self.history.sample(metrics, self.engine.latencies())
         self._note_decisions()
-        _, numbers, _ = self._graph()
         self._tell(
             [
                 ("sample", sample),
-                ("queries", {"queries": self.queries(), "dead_letters": metrics["dead_letters"]}),
-                ("graph", {"version": self._version, **live_figures(metrics, numbers)}),
+                ("queries", {"queries": self.view.queries(), "dead_letters": metrics["dead_letters"]}),
+                ("graph", self.view.live_graph(metrics)),
                 ("status", self.status()),
             ]
         )
@@ -390,8 +311,7 @@ class Service:
 
     def _changed(self, text: str, kind: str = "change") -> None:
         """Something was registered, dropped or set."""
-        self._version += 1
-        self._metrics = None
+        self.view.changed()
         self._tell([("event", self.history.note(kind, text)), ("status", self.status())])
 
     def _report_dropped(self, query: str) -> None:
@@ -426,17 +346,6 @@ class Service:
         """The name of a query as it was declared; EngineError if there is none."""
         return self.engine.declared(query).name
 
-    def _graph(self) -> tuple[dict[str, Any], dict[str, int], dict[str, list[str]]]:
-        """The drawing, the number of each operator by its key, and the operators that read each stream."""
-        queries = self.engine.queries
-        key = (tuple(queries.items()), self.engine.policy, self.engine.replicas)
-        known = self._drawn
-        if known is None or known[0] != key:
-            found = self.engine.explain()
-            numbers = {each.key: each.number for each in found.operators}
-            known = self._drawn = (key, drawing(found), numbers, _readers(found))
-        return known[1], known[2], known[3]
-
 
 def _summary(done: Sequence[Result]) -> str:
     """What statements did, in one short line."""
@@ -449,59 +358,3 @@ def _summary(done: Sequence[Result]) -> str:
 def quoted(name: str) -> str:
     """A name in a statement."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def _readers(found: Explanation) -> dict[str, list[str]]:
-    streams = {each.number: each.detail for each in found.operators if not each.inputs}
-    readers: dict[str, list[str]] = {name: [] for name in streams.values()}
-    for step in found.operators:
-        for number in step.inputs:
-            if number in streams:
-                readers[streams[number]].append(str(step.number))
-    return readers
-
-
-def _columns(schema: Schema) -> list[dict[str, str]]:
-    return [{"name": each.name, "type": sql_name(each.type)} for each in schema.fields]
-
-
-def _stream(stream: Stream) -> dict[str, Any]:
-    return {
-        "name": stream.name,
-        "kind": "stream",
-        "format": stream.source,
-        "columns": _columns(stream.schema),
-        "event_time": None if stream.time is None else stream.schema[stream.time].name,
-        "delay_seconds": None if stream.time is None else stream.delay / 1e6,
-        "options": masked(stream.options),
-    }
-
-
-def _table(table: Table) -> dict[str, Any]:
-    return {
-        "name": table.name,
-        "kind": "table",
-        "format": table.source,
-        "columns": _columns(table.schema),
-        "event_time": None,
-        "delay_seconds": None,
-        "options": masked(table.options),
-    }
-
-
-_FIGURES = ("published", "latency", "queue_rows", "waiting_bytes", "state_bytes", "late", "spec")
-
-
-def _query(query: Query, figures: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
-    return {
-        "name": query.name,
-        "class": query.cls.name,
-        "priority": query.cls.priority,
-        "state": figures.get("state", "stopped"),
-        "error": figures.get("error"),
-        "mode": query.mode,
-        "sql": secrets.masked(query.sql),
-        "columns": _columns(query.schema),
-        "sinks": [{"format": sink.format, "options": masked(sink.options)} for sink in query.sinks],
-        **{key: figures[key] for key in _FIGURES if key in figures},
-    }

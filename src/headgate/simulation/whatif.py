@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headgate.graph.operators import Aggregate, Operator, Source, Window
+from headgate.graph.operators import Aggregate, Merge, Operator, Source, Window
 from headgate.graph.shared import SharedGraph
 from headgate.graph.types import Schema
 from headgate.scheduling import ModelError, Topology
@@ -66,7 +66,8 @@ def model(node: Operator, expected: Expectation, rate: float) -> Model:
     A window aggregate emits its results together at the end of the window.
     """
     size = row_bytes(node.schema)
-    window: Window | None = node.window if isinstance(node, Aggregate) else None
+    whole = node.aggregate if isinstance(node, Merge) else node
+    window: Window | None = whole.window if isinstance(whole, Aggregate) else None
     if window is not None and window.kind != "session":
         step = float(window.slide or window.length)
         if window.kind == "rows":

@@ -24,21 +24,19 @@ import os
 import threading
 import uuid
 import zlib
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
 
 from headgate.spark import format_1
+from headgate.spark.bundle import Bundle
+from headgate.spark.commit import FORMAT, READABLE, Commit
 from headgate.spark.decisions import Ballots, Decisions, FirstFile, Superseded
-from headgate.spark.messages import ExchangedRows, Place, WrittenFile, exchanged
+from headgate.spark.messages import Place
 from headgate.spark.storage import UNFINISHED, FileStorage, open_storage, without_secrets
 
-FORMAT = 3
-_READABLE = (2, FORMAT)
-"""The formats of plans and commits that are read as they are: 3 added replicas to 2."""
 _FOLDERS = ("commits", "parts", "outbox", "plans", "tables", "published")
 # A commit is "<checksum> <JSON>".
 _CHECKSUM = 8
@@ -47,106 +45,6 @@ _COMMIT = ".json"
 
 class CheckpointError(ValueError):
     """The checkpoint cannot be read or written; the message says which file and what to do."""
-
-
-@dataclass(frozen=True)
-class Commit:
-    """One epoch: the batches of the lanes it contains, the state after it, and its results.
-
-    - `lanes`: the last batch of each lane
-    - `snapshots`: the place of each replica's manifest; `files`: all files that the state needs
-    - `event_times`: the newest event time of each stream so far
-    - `exchange`, `reached`: what fragments of queries send to the replicas of the next epoch (`EpochRequest`)
-    - `results`, `newest`, `unwritten`, `written`: where its results are; see `Delivered` in `delivery.py`
-    - `failures`: every query that has failed so far (`Failure.state`)
-    - `plan`: the name of the plan; empty in a commit that was read from format 1
-    - `complete`: every stream has ended, and there is nothing to continue with
-    - `ended`: queries that answer once and have
-    """
-
-    epoch: int
-    lanes: Mapping[str, int] = field(default_factory=dict)
-    snapshots: tuple[Place, ...] = ()
-    files: tuple[str, ...] = ()
-    results: tuple[tuple[str, Place], ...] = ()
-    newest: tuple[tuple[str, Place], ...] = ()
-    unwritten: tuple[tuple[str, Place], ...] = ()
-    written: tuple[WrittenFile, ...] = ()
-    failures: tuple[Mapping[str, Any], ...] = ()
-    plan: str = ""
-    complete: bool = False
-    event_times: Mapping[str, int] = field(default_factory=dict)
-    exchange: tuple[ExchangedRows, ...] = ()
-    reached: Mapping[str, int] = field(default_factory=dict)
-    ended: tuple[str, ...] = ()
-
-    def text(self) -> str:
-        # `default` is called for places and files: `asdict` would copy everything, which takes longer than writing it.
-        return json.dumps({"format": FORMAT, **vars(self)}, separators=(",", ":"), default=vars)
-
-    @staticmethod
-    def of(found: Mapping[str, Any]) -> Commit:
-        """The commit of a readable format with these values."""
-        return Commit(
-            epoch=found["epoch"],
-            lanes=found["lanes"],
-            snapshots=tuple(Place(**place) for place in found["snapshots"]),
-            files=tuple(found["files"]),
-            results=_places(found["results"]),
-            newest=_places(found["newest"]),
-            unwritten=_places(found["unwritten"]),
-            written=tuple(WrittenFile(**each) for each in found["written"]),
-            failures=tuple(found["failures"]),
-            plan=found["plan"],
-            complete=found["complete"],
-            event_times=found.get("event_times", {}),
-            exchange=exchanged(found.get("exchange", ())),
-            reached=found.get("reached", {}),
-            ended=tuple(found.get("ended", ())),
-        )
-
-    @property
-    def replicas(self) -> int:
-        """The number of replicas whose state it names; 0 in the first."""
-        return len(self.snapshots)
-
-    @property
-    def outbox(self) -> tuple[tuple[str, Place], ...]:
-        """All its parts in the outbox."""
-        return (*self.results, *self.newest, *self.unwritten)
-
-
-class Bundle:
-    """Collects parts for one file. Nothing is visible before `close`."""
-
-    def __init__(self, checkpoint: Checkpoint, file: str) -> None:
-        self._checkpoint = checkpoint
-        self._file = file
-        self._chunks: list[bytes] = []
-        self._size = 0
-        self.places: list[tuple[str, Place]] = []
-
-    def add(self, key: str, table: pa.Table) -> bytes:
-        """Adds a part and returns its bytes (an Arrow IPC stream)."""
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        data: bytes = sink.getvalue().to_pybytes()
-        self.add_bytes(key, data)
-        return data
-
-    def add_bytes(self, key: str, data: bytes) -> Place:
-        """Adds a part that is bytes already."""
-        place = Place(self._file, self._size, len(data), zlib.crc32(data))
-        self.places.append((key, place))
-        self._chunks.append(data)
-        self._size += len(data)
-        return place
-
-    def close(self) -> None:
-        """Writes the file, unless there are no parts."""
-        if self._chunks:
-            self._checkpoint.write(self._file, b"".join(self._chunks))
 
 
 class Checkpoint:
@@ -184,7 +82,8 @@ class Checkpoint:
         return self.uri if "://" in self.uri else os.path.abspath(self.uri)
 
     def bundle(self, folder: str, epoch: int, attempt: str) -> Bundle:
-        return Bundle(self, f"{folder}/{epoch:012d}-{attempt}.bin")
+        """A new file in a folder, which an attempt at an epoch fills."""
+        return Bundle(f"{folder}/{epoch:012d}-{attempt}.bin", self.write)
 
     def write(self, file: str, data: bytes | pa.Buffer) -> None:
         """Makes a file appear whole or not at all."""
@@ -276,7 +175,7 @@ class Checkpoint:
         if hashlib.sha256(data).hexdigest()[:16] != name:
             raise CheckpointError(self.damaged(file, "its checksum is wrong"))
         found: dict[str, Any] = json.loads(data)
-        if found["format"] not in _READABLE:
+        if found["format"] not in READABLE:
             raise CheckpointError(self._unknown(file, found["format"]))
         return found
 
@@ -437,7 +336,7 @@ class Checkpoint:
             found = json.loads(body)
             if found["format"] == format_1.FORMAT:
                 found = format_1.as_format_2(found, Place(file, _CHECKSUM + 1, len(body), crc))
-            elif found["format"] not in _READABLE:
+            elif found["format"] not in READABLE:
                 raise CheckpointError(self._unknown(file, found["format"]))
             return Commit.of(found)
         except CheckpointError:
@@ -483,10 +382,6 @@ def _slot(epoch: int) -> str:
 
 def _epoch(slot: str) -> int:
     return int(slot.removesuffix(_COMMIT))
-
-
-def _places(found: list[Any]) -> tuple[tuple[str, Place], ...]:
-    return tuple((query, Place(**place)) for query, place in found)
 
 
 def _reason(error: Exception) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from headgate.spark.checkpoint import Bundle, Checkpoint
+from headgate.spark.bundle import Bundle
+from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.messages import Place
 
 # A bundle with less than this share still needed is abandoned: its live parts move to the new bundle.
@@ -64,7 +65,7 @@ class CheckpointStore:
                 return
             self._spilled += 1
             file = f"parts/{self._epoch:012d}-{self._attempt}-{self._spilled}.bin"
-        bundle = Bundle(self._checkpoint, file)
+        bundle = Bundle(file, self._checkpoint.write)
         bundle.add(key, table)
         bundle.close()
         with self._lock:

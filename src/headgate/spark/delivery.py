@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.graph.queries import Query
-from headgate.spark.checkpoint import Bundle, Checkpoint
+from headgate.spark.bundle import Bundle
+from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.messages import DEAD, Place, WrittenFile
 from headgate.spark.results import HostWriter, Results
 

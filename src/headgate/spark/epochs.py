@@ -15,9 +15,10 @@ from headgate.operators.batch import FOREVER, Arrival
 from headgate.runtime.dataflow import plan_key
 from headgate.runtime.limits import Failure
 from headgate.spark.answers import CombinedAnswer, combined
-from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
+from headgate.spark.checkpoint import Checkpoint, CheckpointError
+from headgate.spark.commit import Commit
 from headgate.spark.epoch_failures import EpochFailures
-from headgate.spark.expression_failures import CatalystColumns
+from headgate.spark.epoch_frames import EpochFrames
 from headgate.spark.host_client import close_host
 from headgate.spark.idle_streams import IdleStreams
 from headgate.spark.jobs import Answers, Jobs
@@ -26,9 +27,7 @@ from headgate.spark.messages import EpochRequest, ExpressionFailure, HostAddress
 from headgate.spark.moving import moved, must_move
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
-from headgate.spark.prefilter import Prefilter
-from headgate.spark.routing import routed
-from headgate.spark.spark_errors import may_be_catalyst, spark_errors
+from headgate.spark.spark_errors import may_be_catalyst
 
 _METRICS_EVERY = 0.5
 _CLEAN_EVERY = 20
@@ -122,14 +121,10 @@ class Epochs:
         self._since_clean = 0
         self._closed = False
         self._failures = EpochFailures(checkpoint.name)
-        self._catalyst = CatalystColumns()
-        self._prefilter = Prefilter()
-        # Queries that Catalyst fails for, until a commit contains their failure.
-        self._failing: tuple[ExpressionFailure, ...] = ()
+        self._frames = EpochFrames(jobs, self.failed)
         # Queries that failed on some replica, until all know it.
         self._elsewhere: tuple[ExpressionFailure, ...] = ()
         self._idle = IdleStreams(clock)
-        self._left: tuple[Plan, object, tuple[Query, ...]] | None = None
 
     @property
     def plan(self) -> Plan:
@@ -163,27 +158,12 @@ class Epochs:
         return self._plan
 
     def prepare(self, packed: Any, packing: Packing, plan: Plan) -> Any:
-        """The streaming frame of a lane that is not careful: from packed rows to answers."""
-        while True:
-            queries = self._running(plan, self._failing)
-            rows = self._prefilter.filter(packed, packing, queries)
-            try:
-                return self._answers(self._catalyst.complete(rows, packing, queries), packing, plan)
-            except spark_errors():
-                found = self._catalyst.plan_failures(packed, packing, queries)
-                if found is None:
-                    raise
-                self._failing += tuple(found)
+        """See `EpochFrames.prepare`."""
+        return self._frames.prepare(packed, packing, plan)
 
     def conditions(self, packed: Any, packing: Packing, plan: Plan) -> object:
-        """What `prepare` adds to the packed rows; a lane is restarted if it changes."""
-        queries = self._running(plan, self._failing)
-        return (
-            self._prefilter.condition(packed, packing, queries),
-            self._catalyst.columns(packed, packing, queries),
-            None if plan.placement is None else [plan.placement.routes_of(stream) for stream in packing.streams],
-            plan.replicas,
-        )
+        """See `EpochFrames.conditions`."""
+        return self._frames.conditions(packed, packing, plan)
 
     def run_batch(self, batch: LaneBatch) -> None:
         """An epoch for a lane's micro-batch, unless it has been committed already.
@@ -313,44 +293,29 @@ class Epochs:
     def _batch_epoch(self, batch: LaneBatch) -> None:
         request = self._request(batch.lane.key, batch.arrived, False)
         began = time.perf_counter()
+
+        def collect(frame: Any) -> Answers:
+            nonlocal request
+            if request.common.expression_failures != self._frames.failing:
+                request = self._request(batch.lane.key, batch.arrived, False)
+            return self._jobs.collect(frame, request)
+
         if batch.lane.careful:
-            answers = self._careful(batch, request)
+            packing = self.plan.packings[batch.lane.key]
+            answers = self._frames.careful(batch.frame, packing, self.plan, collect, self._is_catalyst)
         else:
             try:
-                answers = self._jobs.collect(batch.frame, request)
+                answers = collect(batch.frame)
             except Exception as error:
-                if may_be_catalyst(error) and not self._failures.transient(error):
+                if self._is_catalyst(error):
                     raise CatalystError(str(error)) from error
                 raise
         self._commit(answers, request.common, batch, began)
         self._jobs.end_job()
 
-    def _careful(self, batch: LaneBatch, request: JobRequest) -> Answers:
-        """The job over packed rows. If Catalyst raises, the queries that use the expression fail, and the job is
-        repeated for all others. Each repetition knows another raising expression, so the loop ends."""
-        packing = self.plan.packings[batch.lane.key]
-        while True:
-            queries = self._running(self.plan, self._failing)
-            rows = self._prefilter.filter(batch.frame, packing, queries)
-            try:
-                completed = self._catalyst.complete(rows, packing, queries)
-                return self._jobs.collect(self._answers(completed, packing, self.plan), request)
-            except Exception as error:
-                if not may_be_catalyst(error) or self._failures.transient(error):
-                    raise
-                if self._prefilter.raised(batch.frame, packing):
-                    continue
-                found = self._catalyst.find_failures(batch.frame, packing, queries)
-                if found is None:
-                    raise
-                self._failing += tuple(found)
-                request = self._request(batch.lane.key, batch.arrived, False)
-
-    def _answers(self, rows: Any, packing: Packing, plan: Plan) -> Any:
-        """The frame of answers to packed rows, which go to the replicas that need them."""
-        if plan.placement is None:
-            return self._jobs.answers(rows, 1)
-        return self._jobs.answers(routed(rows, packing, plan.placement), plan.replicas)
+    def _is_catalyst(self, error: Exception) -> bool:
+        """Whether an expression of a query may have raised the error, and not a lost host or executor."""
+        return may_be_catalyst(error) and not self._failures.transient(error)
 
     def _await_hosts(self) -> None:
         """Before the first epoch: no other hosts are needed."""
@@ -378,7 +343,7 @@ class Epochs:
             finish=finish,
             detailed=finish or time.monotonic() - self._reported >= _METRICS_EVERY,
             owner=self._owner,
-            expression_failures=self._failing,
+            expression_failures=self._frames.failing,
             hosts=self._beside,
             event_times=self.commit.event_times if replicas > 1 else None,
             failed_elsewhere=self._elsewhere,
@@ -438,10 +403,9 @@ class Epochs:
     ) -> None:
         """After a commit: notes what the next epoch needs, and reports the epoch."""
         self._failures.succeeded()
-        self._failing = self._failing[len(request.expression_failures) :]
+        self.preparation_changed |= self._frames.committed(len(request.expression_failures), answer.selected)
         self._elsewhere = answer.unknown
         self.waiting = answer.waiting
-        self.preparation_changed |= self._prefilter.report(answer.selected)
         self._done = time.monotonic()
         if request.detailed:
             self._reported = self._done
@@ -467,18 +431,6 @@ class Epochs:
         if self._since_clean >= _CLEAN_EVERY:
             self._since_clean = 0
             self._checkpoint.clean()
-
-    def _running(self, plan: Plan, expression_failures: tuple[ExpressionFailure, ...]) -> tuple[Query, ...]:
-        """The queries that have not failed; the same tuple as long as these do not change."""
-        failed = self.failed(plan.queries)
-        gone = {failure.query for failure in expression_failures}
-        if not failed and not gone:
-            return plan.queries
-        key = (tuple(failed), gone)
-        if self._left is None or self._left[0] is not plan or self._left[1] != key:
-            left = [q for q in plan.queries if q.name not in gone and q.name not in failed]
-            self._left = (plan, key, tuple(left))
-        return self._left[2]
 
 
 def _settled(answer: CombinedAnswer, request: EpochRequest) -> bool:

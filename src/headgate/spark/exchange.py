@@ -82,8 +82,8 @@ class _Divider:
         if node.partition_keys is None:
             return self._over(node, tuple(self.above(each) for each in node.inputs))
         if not keys_of(node):
-            if isinstance(node, Aggregate) and _mergeable(node):
-                return self._divided(Partial(_states(node), node.input, node), node)
+            if isinstance(node, Aggregate) and mergeable(node):
+                return self._divided(Partial(partial_states(node), node.input, node), node)
             if isinstance(node, Top):
                 given, top = node.input, (node.partition, node.order, node.count, node.ranking, node.time)
                 return self._divided(Candidates(given.schema, given, *top), node)
@@ -112,14 +112,14 @@ class _Divider:
         return second
 
 
-def _mergeable(node: Aggregate) -> bool:
+def mergeable(node: Aggregate) -> bool:
     """Not sessions, windows of rows, and functions of the order of rows, which replicas do not share."""
     if node.window is not None and node.window.kind != "time":
         return False
     return not any(accumulator(call).needs_order for call in node.calls)
 
 
-def _states(node: Aggregate) -> Schema:
+def partial_states(node: Aggregate) -> Schema:
     """The columns of partial states."""
     keys = [Field(f"key{number}", key.type) for number, key in enumerate(node.keys)]
     types = [type_ for call in node.calls for type_ in accumulator(call).types]

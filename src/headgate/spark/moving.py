@@ -7,8 +7,9 @@ from typing import Any
 
 from headgate.graph.operators import Source
 from headgate.operators.batch import FOREVER, NEVER
-from headgate.spark.checkpoint import Checkpoint, CheckpointError, Commit
+from headgate.spark.checkpoint import Checkpoint, CheckpointError
 from headgate.spark.checkpoint_store import CheckpointStore
+from headgate.spark.commit import Commit
 from headgate.spark.messages import Place
 from headgate.spark.placement import Placement
 from headgate.spark.plan import Plan

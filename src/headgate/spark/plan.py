@@ -15,7 +15,8 @@ from headgate.graph.secrets import masked
 from headgate.graph.specs import Objectives
 from headgate.runtime.limits import Limits
 from headgate.spark import format_1
-from headgate.spark.checkpoint import FORMAT, Checkpoint, CheckpointError, Commit
+from headgate.spark.checkpoint import Checkpoint, CheckpointError
+from headgate.spark.commit import FORMAT, Commit
 from headgate.spark.delivery import Delivery
 from headgate.spark.packing import Packing
 from headgate.spark.placement import Placement

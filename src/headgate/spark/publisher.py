@@ -12,7 +12,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from headgate.graph.queries import Query, Sink
-from headgate.spark.checkpoint import Checkpoint, Commit
+from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.commit import Commit
 from headgate.spark.messages import DEAD, Place
 from headgate.spark.outbox_rows import OutboxRows
 from headgate.spark.results import DriverWriter, ExecutorWriter, HostWriter, Results, SinkError, Writer

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headgate.graph.queries import Query
-from headgate.spark.checkpoint import Checkpoint, Commit
+from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.commit import Commit
 from headgate.spark.plan import Plan
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from headgate.graph.queries import Stream
+from headgate.graph.types import Schema
+from headgate.spark.types import to_arrow
 
 
 class SourceError(ValueError):
@@ -46,3 +48,14 @@ class StreamOpener(Protocol):
     def open(self, streams: Sequence[Stream]) -> SourceRows:
         """The rows of one stream, or of several with the same key; SourceError if they cannot be read."""
         ...
+
+
+def stream_of(name: str, frame: Any) -> Stream:
+    """A streaming DataFrame as a declared stream; `withWatermark` gives its event time."""
+    columns = [(part.name, to_arrow(part.dataType)) for part in frame.schema.fields]
+    event: int | None = None
+    delay = 0
+    for place, part in enumerate(frame.schema.fields):
+        if "spark.watermarkDelayMs" in part.metadata:
+            event, delay = place, int(part.metadata["spark.watermarkDelayMs"]) * 1000
+    return Stream(name, Schema.of(*columns), event, delay, "dataframe")

@@ -9,12 +9,9 @@ from datetime import datetime
 from typing import Any
 from typing import Literal as OneOf
 
-import pyarrow as pa
-from sqlglot import exp
-
 from headgate.graph import types as t
-from headgate.graph.expressions import Call, Column, Expr, Foreign, Literal
-from headgate.graph.operators import Operator, Project, Source
+from headgate.graph.expressions import Call, Column, Expr, Literal
+from headgate.graph.operators import Operator
 from headgate.graph.options import Connectors
 from headgate.graph.queries import DEFAULT_CLASS, Query, QueryClass, Sink, Stream, Table
 from headgate.graph.specs import Objectives, Spec
@@ -22,19 +19,17 @@ from headgate.graph.types import Field, Schema
 from headgate.sql import declare, lifetimes, specs
 from headgate.sql import statements as st
 from headgate.sql.context import Context, Names, PythonFunction, SplitBranch, TypeOf
-from headgate.sql.dialect import parse, parse_select, start
-from headgate.sql.errors import Script, SqlError, closest
+from headgate.sql.dialect import parse, parse_select
+from headgate.sql.errors import Script, closest
 from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.lifetimes import Known
-from headgate.sql.plan import plan, split_plan
+from headgate.sql.plan import split_plan
+from headgate.sql.query_binding import QueryBinder
 from headgate.sql.relation import Relation, StaticRows
 from headgate.sql.scope import Scope
 from headgate.sql.selects import SelectBinder
 from headgate.sql.sources import SourceBinder
 from headgate.sql.windows import check_scalar
-
-# Sinks that take any Arrow column by position: two columns may have one name, and TIME is no problem.
-_BY_POSITION = frozenset(("callback", "console", "memory", "noop"))
 
 
 @dataclass(frozen=True)
@@ -152,7 +147,7 @@ class Catalog:
         given = tuple(_clause(sink) for sink in sinks)
         asked = specs.spec_of(spec, name)
         try:
-            made = self._query(name, parse_select(script), rank, given, asked, select, script)
+            made = self._binder(script).query(name, parse_select(script), rank, given, asked, select)
         except RecursionError:
             raise script.error("this query is nested too deeply", 0) from None
         made = self._timed(replace(made, once=once), _moment(start), _moment(stop), script)
@@ -168,7 +163,7 @@ class Catalog:
             found = replace(found, cls=self._class(st.Name(cls, 0), script))
         if spec is not None:
             found = replace(found, spec=specs.spec_of(spec, name, found.spec))
-            found = replace(found, utilities=self._utilities(found, script))
+            found = replace(found, utilities=self._binder(script).utilities(found))
         self._context.queries[found.name] = found
         return found
 
@@ -257,84 +252,15 @@ class Catalog:
         self._new_name(name, "query", script)
         cls = self._class(statement.cls, script) if statement.cls is not None else self._default_class
         spec = specs.declare_spec(statement.spec, script)
-        made = self._query(name.text, statement.select, cls, statement.sinks, spec, statement.sql, script)
+        made = self._binder(script).query(name.text, statement.select, cls, statement.sinks, spec, statement.sql)
         made = self._timed(replace(made, once=statement.once), statement.start, statement.stop, script)
         self._context.queries[name.text] = made
 
     def _timed(self, query: Query, start: st.Moment | None, stop: st.Moment | None, script: Script) -> Query:
         return lifetimes.timed(query, start, stop, self.time_zone, self._clock(), self._known, script)
 
-    def _query(
-        self,
-        name: str,
-        select: exp.Expr,
-        cls: QueryClass,
-        clauses: tuple[st.Into, ...],
-        spec: Spec,
-        sql: str,
-        script: Script,
-    ) -> Query:
-        """Binds and plans a query."""
-        sinks = declare.declare_sinks(clauses, self._connectors, script)
-        binder = SelectBinder(self._context, script)
-        relation = binder.query(select)
-        binder.check_stream(relation, select)
-        self._check_columns(relation, select, sinks, script)
-        made = plan(relation, script)
-        schema = Schema(tuple(Field(c.name, c.expr.type) for c in relation.columns))
-        mode: OneOf["append", "update"] = "append" if relation.identity is None else "update"
-        declare.check_sinks(clauses, sinks, schema, mode == "update", self._connectors, script)
-        found = Query(name, made, schema, cls, sinks, spec, mode, sql)
-        return replace(found, utilities=self._utilities(found, script))
-
-    def _utilities(self, query: Query, script: Script) -> tuple[tuple[str, Expr], ...]:
-        """The utility expression of a query's spec, bound over each of its streams that has the columns it names."""
-        text = query.spec.utility
-        if text is None:
-            return ()
-        found: list[tuple[str, Expr]] = []
-        problem = ""
-        for stream in dict.fromkeys(node.stream for node in query.plan.walk() if isinstance(node, Source)):
-            select = Script(f"SELECT {text} AS utility FROM `{stream}`", "utility")
-            try:
-                relation = SelectBinder(self._context, select).query(parse_select(select))
-                made = plan(relation, select)
-            except SqlError as error:
-                problem = error.message
-                continue
-            if not isinstance(made, Project) or not isinstance(made.input, Source) or len(made.exprs) != 1:
-                problem = "it must be one expression over the columns of a stream"
-            elif any(isinstance(part, Foreign) for part in made.exprs[0].walk()):
-                problem = "it uses a function that only Catalyst computes"
-            elif not (pa.types.is_boolean(made.exprs[0].type) or t.is_numeric(made.exprs[0].type)):
-                problem = "it must be a number or a condition"
-            else:
-                found.append((stream, made.exprs[0]))
-        if not found:
-            raise script.error(f"utility '{text}' cannot be used: {problem}", 0)
-        return tuple(found)
-
-    def _check_columns(self, relation: Relation, select: exp.Expr, sinks: tuple[Sink, ...], script: Script) -> None:
-        """Refuses types that a sink cannot hold, and two columns of one name.
-
-        Only columns without an alias may share the name that Spark gives them, where no sink stores columns by name.
-        """
-        listed = _first_select(select).expressions
-        star = any(e.find(exp.Star) for e in listed if isinstance(e, (exp.Star, exp.Column, exp.Dot)))
-        own = {e.alias_or_name.lower() for e in listed if isinstance(e, (exp.Alias, exp.Column, exp.Dot))}
-        by_name = [sink.format for sink in sinks if sink.format.lower() not in _BY_POSITION]
-        seen: set[str] = set()
-        for column in relation.columns:
-            name = column.name.lower()
-            if by_name and _holds_time(column.expr.type):
-                message = f"{by_name[0]} cannot hold a TIME; write CAST({column.name} AS STRING)"
-                raise script.error(message, _place(select, column.name))
-            if name in seen and (star or name in own or by_name or relation.identity is not None):
-                hint = "give one another name with AS"
-                if star:
-                    hint = f"name the columns instead of *, or join USING ({column.name})"
-                raise script.error(f"two columns are called {column.name}; {hint}", _place(select, column.name))
-            seen.add(name)
+    def _binder(self, script: Script) -> QueryBinder:
+        return QueryBinder(self._context, self._connectors, script)
 
     def _split(self, statement: st.CreateSplit, script: Script) -> Result:
         context = self._context
@@ -376,7 +302,7 @@ class Catalog:
             query = replace(query, cls=self._class(statement.cls, script))
         spec = specs.without(query.spec, statement.reset, script)
         query = replace(query, spec=specs.declare_spec(statement.spec, script, spec))
-        query = replace(query, utilities=self._utilities(query, script))
+        query = replace(query, utilities=self._binder(script).utilities(query))
         self._context.queries[query.name] = query
         return Result("altered", "query", query.name)
 
@@ -439,22 +365,3 @@ def _moment(time: datetime | str | None) -> st.Moment | None:
 def _visible(relation: Relation) -> Operator:
     """A relation's columns as an operator's."""
     return relation.projected().base
-
-
-def _holds_time(type_: pa.DataType) -> bool:
-    """Whether a type is TIME or has a member of type TIME."""
-    return bool(type_ == t.TIME) or any(_holds_time(type_.field(i).type) for i in range(type_.num_fields))
-
-
-def _first_select(select: exp.Expr) -> exp.Expr:
-    """The SELECT that names the columns: the first of a UNION."""
-    while isinstance(select, (exp.Subquery, exp.SetOperation)):
-        select = select.this
-    return select
-
-
-def _place(select: exp.Expr, name: str) -> int:
-    """Where a column of that name stands last in a SELECT list."""
-    first = _first_select(select)
-    places = [e for e in first.expressions if e.alias_or_name.lower() == name.lower()]
-    return start(places[-1] if places else first)

@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import TokenType
 from headgate.sql import statements as st
 
 if TYPE_CHECKING:
-    from headgate.sql.dialect import HeadgateParser
+    from headgate.sql.statement_syntax import HeadgateParser
 
 
 def alter(parser: HeadgateParser, at: int) -> st.AlterQuery:

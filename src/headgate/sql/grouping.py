@@ -70,6 +70,7 @@ class GroupBinder:
         self._calls: dict[AggregateCall, int] = {}
         self._keys: list[Expr] = []
         self._key_nodes: list[exp.Expr] = []
+        self._constant = False
 
     @staticmethod
     def wanted(select: exp.Select, context: Context) -> bool:
@@ -103,7 +104,8 @@ class GroupBinder:
         target = self._meant(node)
         bound = binder.bind(target)
         if isinstance(bound, Literal):
-            raise binder.error("grouping by a constant means nothing; remove it", node)
+            self._constant = True
+            return
         if not is_grouping(bound) and any(is_grouping(e) for e in bound.walk()):
             raise binder.error("group by the window itself, and take its start or end in the SELECT list", node)
         if not t.is_key(bound.type):
@@ -120,8 +122,8 @@ class GroupBinder:
     def _meant(self, node: exp.Expr) -> exp.Expr:
         """GROUP BY 1 and GROUP BY alias mean an item of the SELECT list."""
         items = self._select.expressions
-        if isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit():
-            place = int(node.this)
+        place = _position(node)
+        if place is not None:
             if not 1 <= place <= len(items):
                 message = f"GROUP BY {place}: the SELECT list has {len(items)} column{'' if len(items) == 1 else 's'}"
                 raise self._binder.error(message, node)
@@ -318,6 +320,9 @@ class GroupBinder:
                 places = {normalize(k): i + 1 for i, k in enumerate(rest)}
                 return as_window(key), rest, {**places, normalize(key): 0}
         keys = _unique(self._keys)
+        if not keys and self._constant:
+            # One group, as without GROUP BY; but without rows there is none.
+            return None, (Literal(t.INT, 1),), {}
         for key in keys:
             moment = instant(key, known)
             if moment is not None:
@@ -357,6 +362,17 @@ def no_event_time(what: str, relation: Relation) -> str:
 def _and(terms: Sequence[Expr]) -> Expr:
     kept = conjunction(terms)
     return kept[0] if len(kept) == 1 else Call(t.BOOLEAN, "and", kept)
+
+
+def _position(node: exp.Expr) -> int | None:
+    """The position that a key of GROUP BY means: an INT as it is written, also in parentheses; None if it is none."""
+    node = node.unnest()
+    sign = -1 if isinstance(node, exp.Neg) else 1
+    number = node.this if isinstance(node, exp.Neg) else node
+    if not isinstance(number, exp.Literal) or number.is_string or not number.this.isdigit():
+        return None
+    place = sign * int(number.this)
+    return place if -(2**31) <= place < 2**31 else None
 
 
 def _plain(item: exp.Expr) -> exp.Expr:

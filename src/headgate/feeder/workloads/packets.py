@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,7 @@ def _attacker(attacks: Episodes, arriving: ArrivingRows, draws: Draws) -> tuple[
     return who, draws["attack"].random(count) < _ATTACK * attacks.strength(who, arriving.elapsed)
 
 
+@dataclass(frozen=True)
 class Packets:
     """Packets. An attacker sends short packets with the flag S to one server, to port after port."""
 
@@ -53,13 +55,11 @@ class Packets:
         }
     )
     event_time = "ts"
-
-    def __init__(self, attacks: Episodes) -> None:
-        self._attacks = attacks
+    attacks: Episodes
 
     def rows(self, arriving: ArrivingRows, draws: Draws) -> Sequence[pa.Array]:
         count = len(arriving)
-        who, attack = _attacker(self._attacks, arriving, draws)
+        who, attack = _attacker(self.attacks, arriving, draws)
         client = (draws["source"].random(count) * CLIENTS).astype(np.int64)
         # Some servers are much busier than others.
         server = (draws["target"].random(count) ** 3 * SERVERS).astype(np.int64)
@@ -80,6 +80,7 @@ class Packets:
         ]
 
 
+@dataclass(frozen=True)
 class Logins:
     """Logins at the servers: nearly all succeed, except those of attackers."""
 
@@ -87,13 +88,11 @@ class Logins:
         {"ts": EVENT_TIME, "address": pa.string(), "account": pa.string(), "success": pa.bool_()},
     )
     event_time = "ts"
-
-    def __init__(self, attacks: Episodes) -> None:
-        self._attacks = attacks
+    attacks: Episodes
 
     def rows(self, arriving: ArrivingRows, draws: Draws) -> Sequence[pa.Array]:
         count = len(arriving)
-        who, attack = _attacker(self._attacks, arriving, draws)
+        who, attack = _attacker(self.attacks, arriving, draws)
         client = (draws["address"].random(count) * CLIENTS).astype(np.int64)
         user = (draws["account"].random(count) * len(_USERS)).astype(np.int64)
         return [

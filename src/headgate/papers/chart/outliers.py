@@ -198,4 +198,4 @@ def _under(values: Floats, shares: Sequence[int], limit: int) -> float:
 def _rises_most(means: Grid, name: str) -> bool:
     """Whether the measure of this policy grows most from no outliers to the largest share."""
     rise = {label: float(values[-1] - values[0]) for label, values in means.items()}
-    return rise[name] == max(rise.values())
+    return all(rise[name] > other for label, other in rise.items() if label != name)

@@ -9,9 +9,8 @@ from operator import itemgetter
 from typing import Any, ClassVar
 
 from headgate.graph.specs import Objectives
-from headgate.scheduling.amos.choice import LEARNERS
 from headgate.scheduling.amos.controlled import Situation
-from headgate.scheduling.amos.policy import Amos
+from headgate.scheduling.amos.policy import Amos, SelectionParameters
 from headgate.scheduling.cqc import ClassSelector, crossing_edges
 from headgate.scheduling.cut import Cut, Units
 from headgate.scheduling.errors import PolicyError
@@ -87,7 +86,7 @@ def _candidates() -> tuple[Policy, ...]:
 
 @register()
 @dataclass
-class Auto(Policy):
+class Auto(SelectionParameters, Policy):
     """Classes share each period `k` as in CQC; inside each class, AMoS selects among `policies` every `interval`.
 
     With `Engine(policy="auto")` the run-time optimizer (`headgate.control`) changes its parameters as well.
@@ -95,11 +94,6 @@ class Auto(Policy):
 
     name: ClassVar[str] = "auto"
     policies: tuple[Policy, ...] = parameter("policies", _candidates, "the candidates, joined by +")
-    weights: Mapping[str, float] = parameter("weights", lambda: {"delay": 1.0}, "the spec, as in delay*0.7+output*0.3")
-    learner: str = parameter("choice", "controlled", "how the next candidate is selected", tuple(LEARNERS))
-    decay: float = parameter("fraction", 0.3, "share of the old score that is kept (002 uses 0 to 0.5)")
-    interval: float = parameter("seconds", 1.0, "minimum time a candidate runs")
-    seed: float = parameter("number", 0, "seed of the selection")
     k: float = parameter("seconds", 0.2, "the period that the classes share")
     shares: Mapping[str, float] = parameter("weights", dict, "factors of classes' shares, as in critical*2+report*0.5")
     cuts: str = parameter("choice", "policy", "the cut: of the candidates, at the sources, or every edge", CUTS)

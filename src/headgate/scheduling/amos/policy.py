@@ -36,13 +36,25 @@ _PAUSE = 10
 _SAMPLE = 1.0
 
 
+@dataclass
+class SelectionParameters:
+    """The parameters of every policy that selects among others; a policy has candidates of its own as default."""
+
+    policies: tuple[Policy, ...] = parameter("policies", tuple, "the candidates, joined by +")
+    weights: Mapping[str, float] = parameter("weights", lambda: {"delay": 1.0}, "the spec, as in delay*0.7+output*0.3")
+    learner: str = parameter("choice", "controlled", "how the next candidate is selected", tuple(LEARNERS))
+    decay: float = parameter("fraction", 0.3, "share of the old score that is kept (002 uses 0 to 0.5)")
+    interval: float = parameter("seconds", 1.0, "minimum time a candidate runs")
+    seed: float = parameter("number", 0, "seed of the selection")
+
+
 def _candidates() -> tuple[Policy, ...]:
     return (RoundRobin(), Fifo(), MostTuples(), Chain())
 
 
 @register()
 @dataclass
-class Amos(Policy):
+class Amos(SelectionParameters, Policy):
     """Each candidate runs for at least an `interval`; first each runs once, then the learner selects.
 
     The objectives may change while it runs (`pursue`): measures of all are kept, so nothing is forgotten.
@@ -52,11 +64,6 @@ class Amos(Policy):
 
     name: ClassVar[str] = "amos"
     policies: tuple[Policy, ...] = parameter("policies", _candidates, "the candidates, joined by +")
-    weights: Mapping[str, float] = parameter("weights", lambda: {"delay": 1.0}, "the spec, as in delay*0.7+output*0.3")
-    learner: str = parameter("choice", "controlled", "how the next candidate is selected", tuple(LEARNERS))
-    decay: float = parameter("fraction", 0.3, "share of the old score that is kept (002 uses 0 to 0.5)")
-    interval: float = parameter("seconds", 1.0, "minimum time a candidate runs")
-    seed: float = parameter("number", 0, "seed of the selection")
     history: list[tuple[float, str]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from headgate.control.alternates import alternates, obstacle, planned, running_as
+from headgate.control.plans.alternates import WRITTEN, alternates, obstacle
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.runtime import Network
 from headgate.sql import Catalog
 
-HERE = "tests.control.test_alternates"
+HERE = "tests.control.plans.test_predicate_order"
 SCRIPT = f"""
 CREATE STREAM s (ts TIMESTAMP, a INT, b INT, WATERMARK FOR ts AS ts) USING json OPTIONS (path 'unused');
 CREATE FUNCTION slow(a INT) RETURNS INT AS '{HERE}:slow';
@@ -60,21 +60,23 @@ def taken(from_: Network, query: str) -> list[tuple[int, int]]:
     return sorted((row["a"], row["b"]) for row in rows)
 
 
-def test_only_selections_by_several_functions_without_state_above_have_alternates(queries: dict[str, Query]) -> None:
-    assert len(alternates(queries["both"])) == 1
-    assert alternates(queries["one"]) == alternates(queries["stateful"]) == ()
-    assert "several Python functions" in str(obstacle(queries["one"]))
-    assert "state" in str(obstacle(queries["stateful"]))
-    assert planned(queries["stateful"], "") == queries["stateful"]
+def under(query: Query, name: str) -> Query:
+    return replace(query, plan=alternates(query)[name])
+
+
+def test_only_selections_by_several_functions_have_other_orders(queries: dict[str, Query]) -> None:
+    assert len(alternates(queries["both"])) == len(alternates(queries["stateful"])) == 2
+    assert list(alternates(queries["one"])) == [WRITTEN]
+    assert alternates(queries["one"])[WRITTEN] == queries["one"].plan
 
 
 def test_all_plans_give_the_same_rows_and_the_first_function_sees_most(queries: dict[str, Query]) -> None:
     both = queries["both"]
     found = []
     first = []
-    for name in ("", *alternates(both)):
+    for name in alternates(both):
         seen.update(slow=0, quick=0)
-        running = network(planned(both, name))
+        running = network(under(both, name))
         push(running)
         running.run()
         found.append(taken(running, "both"))
@@ -85,10 +87,10 @@ def test_all_plans_give_the_same_rows_and_the_first_function_sees_most(queries: 
 
 def test_a_swap_loses_no_row_and_doubles_none(queries: dict[str, Query]) -> None:
     both = queries["both"]
-    (other,) = alternates(both)
-    running = network(planned(both, ""))
+    written, other = alternates(both)
+    running = network(under(both, written))
     push(running)
-    running.swap(planned(both, other))
+    running.swap(under(both, other))
     assert running.waiting == 0
     push(running)
     running.run()
@@ -99,6 +101,25 @@ def test_a_swap_loses_no_row_and_doubles_none(queries: dict[str, Query]) -> None
     assert taken(running, "both") == taken(expected, "both") != []
 
 
+def test_a_swap_below_an_aggregate_keeps_its_state(queries: dict[str, Query]) -> None:
+    counted = queries["stateful"]
+    written, other = alternates(counted)
+    assert obstacle(alternates(counted)[written], alternates(counted)[other]) is None
+    running = network(under(counted, written))
+    push(running)
+    running.run()
+    running.swap(under(counted, other))
+    push(running)
+    running.run()
+    last = [row["n"] for result in running.take("stateful") for row in result.rows.to_pylist()][-1]
+    seen.update(slow=0, quick=0)
+    expected = network(queries["both"])
+    push(expected)
+    push(expected)
+    expected.run()
+    assert last == len(taken(expected, "both")) > 0
+
+
 def test_a_swap_that_would_lose_state_is_refused(queries: dict[str, Query]) -> None:
     running = network(queries["stateful"])
     push(running)
@@ -106,11 +127,3 @@ def test_a_swap_that_would_lose_state_is_refused(queries: dict[str, Query]) -> N
     with pytest.raises(ValueError, match="keeps its plan"):
         running.swap(changed)
     assert running.queries["stateful"].plan == queries["stateful"].plan
-
-
-def test_a_plan_is_recognized_after_a_restart(queries: dict[str, Query]) -> None:
-    both = queries["both"]
-    (other,) = alternates(both)
-    assert running_as(both, planned(both, other).plan) == other
-    assert running_as(both, planned(both, "").plan) == ""
-    assert running_as(both, both.plan) is None

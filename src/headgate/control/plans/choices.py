@@ -1,0 +1,188 @@
+"""Which plan each query of an engine runs: chosen when it begins, changed by the optimizer where no state is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headgate.control.operator_figures import OperatorFigures
+from headgate.control.plans.alternates import WRITTEN, alternates, named, obstacle
+from headgate.control.plans.ranking import added_cores
+from headgate.control.plans.shared_aggregate import PREFIX
+from headgate.graph.operators import Operator, Source
+from headgate.graph.queries import Query
+from headgate.scheduling.decisions import Decision, DecisionLog
+
+WORTH = 0.2
+"""The part of its added processor time that a plan must spare at least to be begun with instead of the one as written:
+below that, estimates are not good enough to tell."""
+BEFORE = "as before"
+"""A plan of an earlier run which none of the present alternates is: for example, of a query that is gone."""
+
+
+@dataclass
+class Chosen:
+    """The plans of one query: the one that it began with, and the one that runs now."""
+
+    question: Query
+    begun: str
+    plans: dict[str, Operator]
+    running: str = ""
+    obstacles: dict[str, str] = field(default_factory=dict)
+    """Why other plans cannot be changed to, by their names."""
+
+    @property
+    def now(self) -> Operator:
+        return self.plans[self.running or self.begun]
+
+
+class PlanChoices:
+    """The plans of all queries of an engine. Any thread may call it.
+
+    `decided` is called with every choice of a plan that a query begins with, unless it is the one as written. In
+    settings of the optimizer (`Setting.plans`) the empty name is the plan that a query began with.
+    """
+
+    def __init__(self, decided: Callable[[Decision], None], clock: Callable[[], float]) -> None:
+        self._decided = decided
+        self._clock = clock
+        self._log = DecisionLog()
+        self._known: dict[str, Chosen] = {}
+        self._lock = threading.Lock()
+
+    def resume(self, committed: Iterable[Query], declared: Mapping[str, Query]) -> None:
+        """Continues with the plans of an earlier run: rows may wait in their queues, and they may have state."""
+        before = {query.name: query for query in committed}
+        with self._lock:
+            self._known.clear()
+            for name, ran in before.items():
+                query = declared.get(name)
+                if query is not None and ran.same_question(query):
+                    plans = alternates(query, before.values())
+                    begun = named(plans, ran.plan) or BEFORE
+                    self._known[name] = Chosen(query, begun, {**plans, begun: ran.plan})
+
+    def planned(
+        self, queries: Sequence[Query], wanted: Mapping[str, str], network: Mapping[str, Any], choosing: bool
+    ) -> list[Query]:
+        """The queries under the plans that they run from now on; `network` are the newest metrics.
+
+        A query that is new gets the plan that adds least to the others if `choosing`; one that runs gets the plan that
+        is `wanted`, unless that would lose state. Paused queries keep theirs: their waiting rows cannot be worked off
+        before.
+        """
+        with self._lock:
+            self._known = {q.name: self._known[q.name] for q in queries if self._continues(q)}
+            ran = [replace(q, plan=self._known[q.name].now) for q in queries if q.name in self._known]
+            found: list[Query] = []
+            for query in queries:
+                chosen = self._known.get(query.name)
+                beside = [each for each in (*ran, *found) if each.name != query.name]
+                if chosen is None:
+                    chosen = self._begin(query, beside, network) if choosing else _as_declared(query, beside)
+                    self._known[query.name] = chosen
+                elif not query.pause:
+                    self._change(chosen, wanted.get(query.name, ""), beside)
+                chosen.question = query
+                found.append(replace(query, plan=chosen.now))
+            return found
+
+    def offered(self, network: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+        """For each query, the plans that it can change to without losing state, besides the one that it began with;
+        those that add least to the others first."""
+        with self._lock:
+            found: dict[str, tuple[str, ...]] = {}
+            for name, chosen in self._known.items():
+                if len(chosen.plans) < 2 or chosen.question.pause:
+                    continue
+                free = [n for n, plan in chosen.plans.items() if n != chosen.begun and not obstacle(chosen.now, plan)]
+                beside = (other.now for each, other in self._known.items() if each != name)
+                costs = _costs({n: chosen.plans[n] for n in free}, {n for plan in beside for n in plan.walk()}, network)
+                found[name] = tuple(sorted(free, key=lambda n: costs[n]))
+            return found
+
+    def under(self, query: Query, name: str) -> Query:
+        """A query under one of its plans."""
+        with self._lock:
+            chosen = self._known.get(query.name)
+            return query if chosen is None else replace(query, plan=chosen.plans.get(name or chosen.begun, chosen.now))
+
+    def report(self, query: str) -> dict[str, Any] | None:
+        """The plan that a query runs, and its other plans, each with the reason why it cannot be changed to, if any."""
+        with self._lock:
+            chosen = self._known.get(query)
+            if chosen is None or len(chosen.plans) < 2:
+                return None
+            running = chosen.running or chosen.begun
+            others = {name: obstacle(chosen.now, plan) for name, plan in chosen.plans.items() if name != running}
+            return {
+                "running": running,
+                "others": {name: chosen.obstacles.get(name, why) for name, why in others.items()},
+            }
+
+    def _continues(self, query: Query) -> bool:
+        chosen = self._known.get(query.name)
+        return chosen is not None and _asked(chosen.question) == _asked(query)
+
+    def _begin(self, query: Query, beside: Sequence[Query], network: Mapping[str, Any]) -> Chosen:
+        """The plan that adds the least processor time to what the others run."""
+        allowed = [each for each in beside if each.cls.priority >= query.cls.priority]
+        # A query that shares an aggregate of a lower class would lift all of its work into its own class.
+        plans = alternates(query, allowed)
+        if len(plans) == 1:
+            return Chosen(query, WRITTEN, plans)
+        costs = _costs(plans, {node for each in beside for node in each.plan.walk()}, network)
+        best = min(costs, key=lambda name: costs[name])
+        if costs[best] > (1 - WORTH) * costs[WRITTEN]:
+            best = WRITTEN
+        else:
+            self._note(query.name, best, costs)
+        return Chosen(query, best, plans)
+
+    def _change(self, chosen: Chosen, name: str, beside: Sequence[Query]) -> None:
+        if name == chosen.running or (name or chosen.begun) not in chosen.plans:
+            return
+        why = obstacle(chosen.now, chosen.plans[name or chosen.begun], beside)
+        if why is None:
+            chosen.running = name
+        else:
+            chosen.obstacles[name or chosen.begun] = why
+
+    def _note(self, query: str, name: str, costs: Mapping[str, float]) -> None:
+        shared = f"; {name.removeprefix(PREFIX)} computes most of it already" if name.startswith(PREFIX) else ""
+        share = costs[name] / costs[WRITTEN] if costs[WRITTEN] else 0.0
+        reason = f"it adds {share:.0%} of the processor time of the plan as written{shared}"
+        made = self._log.add(self._clock(), "plan", query, name, WRITTEN, reason, scores=dict(costs))
+        self._decided(made)
+
+
+def _asked(query: Query) -> tuple[Any, ...]:
+    return (query.plan, query.schema, query.sinks, query.mode, query.attempt)
+
+
+def _as_declared(query: Query, beside: Sequence[Query]) -> Chosen:
+    plans = alternates(query, beside)
+    begun = named(plans, query.plan) or BEFORE
+    return Chosen(query, begun, {**plans, begun: query.plan})
+
+
+def _costs(
+    plans: Mapping[str, Operator], running: Collection[Operator], network: Mapping[str, Any]
+) -> dict[str, float]:
+    """The processor time that each plan adds to operators that run."""
+    figures = OperatorFigures(network, running)
+    rates = _rates(running, figures)
+    return {name: added_cores(plan, running, figures, rates) for name, plan in plans.items()}
+
+
+def _rates(running: Iterable[Operator], figures: OperatorFigures) -> dict[str, float]:
+    """Rows per second of each stream, as its readers measure them."""
+    found: dict[str, float] = {}
+    for node in running:
+        for each in node.inputs:
+            if isinstance(each, Source):
+                rate = figures.measured(node).get("rate", 0.0) / len(node.inputs)
+                found[each.stream] = max(found.get(each.stream, 0.0), rate)
+    return found

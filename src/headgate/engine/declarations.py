@@ -1,0 +1,77 @@
+"""What the users of an engine have declared: it outlives a stop and a start, and changes can be undone."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headgate.control.lifecycle import Lives
+from headgate.graph.queries import Query
+from headgate.scheduling import policy as policy_of
+from headgate.scheduling.amos import Auto
+from headgate.sql import Catalog
+from headgate.sql.context import Context
+
+
+@dataclass(frozen=True)
+class DeclarationsMark:
+    """The declarations at a moment, for `Declarations.back_to`."""
+
+    catalog: Context
+    frames: frozenset[str]
+    attempts: dict[str, int]
+
+
+@dataclass
+class Declarations:
+    """The declared streams and queries, the policy and the number of replicas. Changed under the engine's lock.
+
+    - `replicas`: the number that the user asks for; None: the default of the session
+    - `frames`: the streaming DataFrames that are declared as streams
+    - `attempts`: how often a query was dropped or retried; a query of a later attempt starts without state
+    - `lives`: which queries have answered, and how each was declared
+    """
+
+    catalog: Catalog
+    policy: str
+    replicas: int | None
+    frames: dict[str, Any] = field(default_factory=dict)
+    attempts: dict[str, int] = field(default_factory=dict)
+    lives: Lives = field(default_factory=Lives)
+
+    @property
+    def queries(self) -> dict[str, Query]:
+        """The queries as declared."""
+        return dict(self.catalog.queries)
+
+    @property
+    def attempted(self) -> dict[str, Query]:
+        """The queries, each with its attempt."""
+        return {name: replace(each, attempt=self.attempts.get(name, 0)) for name, each in self.queries.items()}
+
+    def judged(self) -> dict[str, Query]:
+        """The queries whose specs count now: those that are neither paused nor over."""
+        now = time.time()
+        return {name: query for name, query in self.queries.items() if query.phase(now) == "running"}
+
+    @property
+    def auto(self) -> bool:
+        """Whether the policy leaves settings to the run-time optimizer."""
+        return isinstance(policy_of(self.policy), Auto)
+
+    def begin_anew(self, query: str) -> None:
+        """The query of this name, now or later, starts without state."""
+        self.attempts[query] = self.attempts.get(query, 0) + 1
+
+    def mark(self) -> DeclarationsMark:
+        """The present declarations."""
+        return DeclarationsMark(self.catalog.mark(), frozenset(self.frames), dict(self.attempts))
+
+    def back_to(self, mark: DeclarationsMark) -> None:
+        """Undoes all changes of the catalog, frames and attempts since `mark`."""
+        self.catalog.back_to(mark.catalog)
+        self.attempts = mark.attempts
+        # The lanes of a run read this very mapping.
+        for name in self.frames.keys() - mark.frames:
+            del self.frames[name]

@@ -1,0 +1,79 @@
+"""What is measured of an engine: epochs and latencies, whether specs are met, and what the engine decided by itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from headgate.control.decisions import DecisionHistory
+from headgate.control.lifecycle import phases
+from headgate.control.quality import Quality, objective_figures
+from headgate.engine.declarations import Declarations
+from headgate.graph.queries import Query
+from headgate.spark.driver_metrics import DriverMetrics
+from headgate.spark.epochs import Epoch
+
+
+class Tuned(Protocol):
+    """What the optimizer says of the queries of a run."""
+
+    @property
+    def impossible(self) -> Mapping[str, float]:
+        """See `Tuning.impossible`."""
+        ...
+
+    def plan_of(self, query: str) -> dict[str, Any] | None:
+        """The plan of a query and its alternates (`PlanChoices.report`)."""
+        ...
+
+
+class EngineMetrics:
+    """The measurements of an engine. Any thread may call it.
+
+    - `driver`: the figures of the present or last run
+    - `decisions`: all that the engine decided, also in earlier runs
+    """
+
+    def __init__(self) -> None:
+        self.driver = DriverMetrics()
+        self.decisions = DecisionHistory()
+        self._quality = Quality()
+
+    def begin(self, failed: Mapping[str, str]) -> None:
+        """A run begins; these queries have failed before, with the reasons."""
+        self.driver = DriverMetrics(failed, time.monotonic())
+
+    def committed(self, epoch: Epoch) -> None:
+        """Counts an epoch after its commit."""
+        self.driver.committed(epoch)
+        if epoch.metrics is not None:
+            self.decisions.reported(epoch.metrics.get("decisions", ()))
+
+    def published(self, epoch: int, queries: Callable[[], Mapping[str, Query]]) -> None:
+        """The results of an epoch can be read; `queries` returns those whose specs count."""
+        self.driver.published(epoch)
+        self._quality.judge_when_due(queries, self.driver)
+
+    def verdicts(self, queries: Mapping[str, Query]) -> dict[str, Any]:
+        """See `Quality.judge`."""
+        return self._quality.judge(queries, self.driver)
+
+    def report(self, declared: Declarations, running: bool, tuned: Tuned | None) -> dict[str, Any]:
+        """The metrics of `Engine.metrics`, without those of a run (`EngineRun.report`)."""
+        queries, catalog = declared.queries, declared.catalog
+        report = self.driver.report(queries, catalog.classes, phases(queries, running))
+        specs = self.verdicts(declared.judged())
+        impossible = {} if tuned is None else tuned.impossible
+        for name, figures in report["queries"].items():
+            figures["spec"] = specs.get(name)
+            figures["shed_share"] = self.driver.shed(name)
+            figures["plan"] = None if tuned is None else tuned.plan_of(name)
+            if figures["spec"] is not None and name in impossible:
+                figures["spec"]["best"] = impossible[name]
+        return {
+            **report,
+            "policy": declared.policy,
+            "objectives": objective_figures(catalog.objectives, self.driver),
+            "decision": self.decisions.last,
+        }

@@ -1,0 +1,330 @@
+"""One run of an engine: the parts that exist from its start to its stop, and the plan that they follow."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.connectors.kafka_dead_letters import DeadLetterTopics
+from headgate.connectors.registry import RegisteredSinks, SparkStreams, dead_letters
+from headgate.control.lifecycle import Timetable, next_change, taken_over
+from headgate.control.setting import Setting
+from headgate.engine.declarations import Declarations
+from headgate.engine.live_tuning import LiveTuning
+from headgate.engine.metrics import EngineMetrics
+from headgate.engine.options import EngineOptions
+from headgate.engine.query_sinks import QuerySinks
+from headgate.engine.static_tables import StaticTables
+from headgate.runtime.limits import Limits
+from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.delivery import Delivery
+from headgate.spark.driver import Driver
+from headgate.spark.epochs import Epoch, Epochs
+from headgate.spark.executor_start import start_hosts
+from headgate.spark.host_client import ensure_hosts, host_folder
+from headgate.spark.jobs import SparkJobs
+from headgate.spark.lane_log import open_lane_log
+from headgate.spark.lanes import Lanes
+from headgate.spark.lazy_session import LazySession
+from headgate.spark.messages import HostAddress
+from headgate.spark.pace import Pace
+from headgate.spark.plan import Plan
+from headgate.spark.processes import node
+from headgate.spark.processor_use import ProcessorUse, engine_processes
+from headgate.spark.publisher import Publisher
+from headgate.spark.rebalancing import Rebalancing
+from headgate.spark.replicas import default_replicas, hosts_per_node, parts_of, placed
+from headgate.spark.replies import Replies
+from headgate.spark.resumption import Resumption
+from headgate.spark.shipping import ship_package, user_modules
+from headgate.spark.warmup import warm_up
+
+PATIENCE = 2.5
+"""Seconds that sinks have, when the engine stops, to take what is committed; the next start publishes the rest."""
+
+_SINKS = f"{RegisteredSinks.__module__}:{RegisteredSinks.__name__}"
+"""What hosts open folders with (see `Delivery`)."""
+
+
+class EngineRun:
+    """Runs what is declared, from its creation until `close`. Methods are called under the engine's lock, except those
+    that wait (`start`, `run_once`, `interrupt`, `close`).
+
+    - `declared`, `session`, `sinks`, `metrics`: those of the engine, which outlive the run
+    - `lock`: the engine's lock; `ended`: set when the run ends by itself
+    - `resumption`: what the run took over from the checkpoint; None if that is new
+    - `tuning`: the setting of the run and the optimizer that changes it
+    - `running`: False once the run is closed
+    - `hurried`: whether it was interrupted
+    """
+
+    def __init__(
+        self,
+        options: EngineOptions,
+        declared: Declarations,
+        session: LazySession,
+        sinks: QuerySinks,
+        metrics: EngineMetrics,
+        lock: threading.RLock,
+        ended: threading.Event,
+    ) -> None:
+        self._options = options
+        self._declared = declared
+        self._session = session
+        self._sinks = sinks
+        self._metrics = metrics
+        self._lock = lock
+        self._ended = ended
+        self._patience: float | None = PATIENCE
+        self._closing = False
+        self._close_lock = threading.RLock()
+        self.hurried = False
+        self.running = True
+        with ExitStack() as undo:
+            try:
+                self._open(undo)
+            except BaseException:
+                self._closing = True
+                raise
+            self._undo = undo.pop_all()
+
+    # Opening: `undo` gets what ends each part, the last part first ------------------------------------------
+
+    def _open(self, undo: ExitStack) -> None:
+        options, declared, catalog = self._options, self._declared, self._declared.catalog
+        # Before Spark starts, which takes seconds.
+        checkpoint = Checkpoint(options.folder)
+        checkpoint.probe()
+        run, token = checkpoint.identity(), secrets.token_hex(16)
+        hosts = self._start_hosts(run, token)
+        spark = self._session.spark
+        spark.conf.set("spark.sql.session.timeZone", catalog.time_zone)
+        self._tables = StaticTables(spark, self._table_changed)
+        undo.callback(self._tables.close)
+        self._tables.load(catalog.tables)
+        local = self._session.local
+        jobs = SparkJobs(spark, f"headgate-{run}", Replies(host_folder(), token) if local else None)
+        epochs = self.epochs = Epochs(
+            jobs, checkpoint, run, token, self._committed, options.budget, self._owner, hosts, self._beside
+        )
+        undo.callback(epochs.end_hosts)
+        self._publisher = Publisher(
+            checkpoint,
+            lambda query, sink: self._sinks.open(query, sink, run),
+            dead_letters(options.dead_letters, run),
+            self._published,
+            self._ended.set,
+            kept=not options.temporary,
+            letters=DeadLetterTopics(spark, lambda: catalog.streams),
+        )
+        undo.callback(lambda: self._publisher.close(self._patience))
+        self._pace = Pace(options.trigger_cores, ProcessorUse(engine_processes(spark, self._host_processes)))
+        committed = Plan.load(checkpoint, epochs.commit.plan).queries if epochs.commit.plan else ()
+        self.tuning = LiveTuning(options.setting, committed, declared, self._metrics, self._pace)
+        self.resumption = Resumption.of(checkpoint, epochs.commit, declared.queries)
+        for query in taken_over(checkpoint, epochs.commit, declared.queries, catalog.classes):
+            catalog.put_query(query)
+        self._ended.clear()
+        self._driver = self._open_driver(spark, checkpoint, run)
+        undo.callback(self._driver.stop)
+        self._rebalancing = Rebalancing(self._driver, epochs)
+        declared.lives.begin()
+        self._sinks.begin()
+        self._sinks.open_new(declared.queries.values(), self._publisher)
+        self._publisher.republish()
+        failed = epochs.failed(declared.queries.values())
+        self._metrics.begin({name: str(failure) for name, failure in failed.items()})
+        self._timetable = Timetable(lambda: next_change(declared.queries.values(), time.time()), self._keep_time)
+        undo.callback(self._timetable.close)
+        undo.callback(self.tuning.close)
+        self.replan()
+
+    def _start_hosts(self, run: str, token: str) -> Future[list[HostAddress | None]]:
+        """Starts the hosts, and Spark if it is not there. Hosts load their modules while Spark starts; on a cluster,
+        while the lanes are planned."""
+        wanted = self._declared.replicas
+        background = ThreadPoolExecutor(1, "headgate-start")
+        if self._session.local:
+            self._owner = os.getpid()
+            starting = background.submit(ensure_hosts, run, wanted or 1, token, self._owner)
+            spark = self._session.spark
+        else:
+            self._owner = 0
+            spark = self._session.spark
+            ship_package(spark)
+            if wanted is None:
+                # Spark knows its executors once one has run a task.
+                warm_up(spark).join()
+        self._default_replicas = wanted or default_replicas(spark)
+        self._beside = hosts_per_node(spark, self.replicas)
+        if not self._session.local:
+            starting = background.submit(start_hosts, spark, run, token, self.replicas, self._beside)
+        return starting
+
+    def _open_driver(self, spark: Any, checkpoint: Checkpoint, run: str) -> Driver:
+        options, commit = self._options, self.epochs.commit
+        log = open_lane_log(spark, checkpoint, options.lane_log, run)
+        if not commit.complete:
+            log.check(checkpoint.name, commit.lanes)
+
+        def lanes(driver: Driver) -> Lanes:
+            sources, known = SparkStreams(spark), (driver.deliver, driver.ended, driver.refuse)
+            return Lanes(sources, checkpoint, log, self._declared.frames, *known, options.every, self._pace)
+
+        return Driver(self.epochs, lanes, checkpoint.name, self._ended.set, self._pace.backlog_pause)
+
+    # Running ------------------------------------------------------------------------------------------------
+
+    @property
+    def complete(self) -> bool:
+        """Whether every stream in the checkpoint has ended, so that there is nothing to run."""
+        return self.resumption is not None and self.resumption.complete
+
+    def start(self) -> None:
+        """Starts to read the streams; returns when they are being read."""
+        self._driver.start(once=False)
+        self.tuning.start(self._apply)
+
+    def run_once(self) -> None:
+        """Reads all rows that are available now, ends the streams, and waits until every window is emitted."""
+        self._driver.start(once=True)
+        self._driver.wait()
+
+    def interrupt(self) -> None:
+        """Ends `run_once` early, after the running epoch."""
+        self.hurried = True
+        self._driver.stop()
+
+    def close(self, patience: float | None = PATIENCE) -> None:
+        """Ends everything but Spark; sinks have `patience` seconds to take what is committed, None: all the time they
+        need. May be called again."""
+        with self._close_lock:
+            self._closing, self._patience = True, patience
+            # First: a table that is read again would change the plan.
+            self._tables.close()
+            self._undo.close()
+            self.running = False
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the run ended by itself, or None."""
+        return self._publisher.failure or self._driver.failure
+
+    def report(self) -> dict[str, Any]:
+        """The metrics that only a run knows."""
+        waiting = self.epochs.waiting if self.running else 0
+        return {"waiting": waiting, "tables": self._tables.report(), "pace": self._pace.report()}
+
+    # Changes ------------------------------------------------------------------------------------------------
+
+    @property
+    def replicas(self) -> int:
+        """The number of copies of the network."""
+        return self._declared.replicas or self._default_replicas
+
+    def rescale(self) -> None:
+        """The declared number of replicas has changed."""
+        if self._closing:
+            return
+        before = self._beside
+        self._beside = hosts_per_node(self._session.spark, self.replicas)
+        try:
+            self.replan()
+        except Exception:
+            self._beside = before
+            raise
+
+    def wake(self) -> None:
+        """Queries may begin or end at other times than before."""
+        self._timetable.wake()
+
+    def replan(self) -> None:
+        """A declaration, a table, the policy or a setting has changed: the next epoch uses the new plan."""
+        if self._closing:
+            return
+        declared, catalog = self._declared, self._declared.catalog
+        self._session.spark.conf.set("spark.sql.session.timeZone", catalog.time_zone)
+        self._sinks.open_new(declared.queries.values(), self._publisher)
+        self._tables.load(catalog.tables)
+        lineup = declared.lives.lineup(declared.attempted, time.time())
+        streams, objectives = dict(catalog.streams), catalog.objectives
+
+        def plan(lanes: Lanes) -> Plan:
+            options, setting, replicas = self._options, self.tuning.setting, self.replicas
+            running = self.tuning.tuned(declared.lives.still_running(lineup), replicas)
+            parts = parts_of(running, replicas)
+            functions = {name for query in running for node in query.plan.walk() for name in node.python_functions}
+            memory = None if options.memory is None else max(1, options.memory // self._beside)
+            return Plan(
+                running,
+                self.tuning.policy,
+                mode=options.mode,
+                threads=setting.threads if setting.threads > 1 else options.threads,
+                tables=self._tables.rows,
+                packings=lanes.plan(streams, lineup.coming),
+                limits=Limits(memory=memory),
+                delivery=Delivery(_SINKS, os.getcwd(), options.results, options.dead_letters),
+                placement=placed(parts or running, replicas, self.epochs.known_plan(replicas), self._rebalancing.costs),
+                parts=parts,
+                modules=b"" if self._session.local else user_modules(functions),
+                objectives=objectives,
+                known=lineup.known,
+                idle={name: stream.idle for name, stream in streams.items() if stream.idle is not None},
+            )
+
+        self.tuning.follows(self._driver.replan(plan))
+
+    # On other threads ---------------------------------------------------------------------------------------
+
+    def _keep_time(self) -> None:
+        """On the timetable's thread: queries begin and end."""
+        with self._lock:
+            if self._closing:
+                return
+            for query in self._declared.lives.answered_queries(self._declared.queries):
+                self._declared.catalog.put_query(query)
+            self.replan()
+
+    def _table_changed(self, name: str, rows: pa.Table) -> None:
+        """On the thread that reads tables again."""
+        with self._lock:
+            self._tables.put(name, rows)
+            self.replan()
+
+    def _apply(self, setting: Setting) -> None:
+        """On the optimizer's thread: the next epoch follows another setting."""
+        with self._lock:
+            self.tuning.setting = setting
+            self._pace.aim = setting.aim
+            if self._options.budget is not None:
+                self.epochs.budget = setting.budget
+            self.replan()
+
+    def _published(self, epoch: int) -> None:
+        """On the publisher's thread: an epoch's results can be read."""
+        self._pace.published(epoch)
+        self._metrics.published(epoch, self._declared.judged)
+
+    def _committed(self, epoch: Epoch) -> None:
+        """On the driver's thread: an epoch is committed."""
+        self._metrics.committed(epoch)
+        if "job" in epoch.seconds:
+            seconds = epoch.seconds["job"] + epoch.seconds["commit"]
+            self._pace.committed(epoch.number, epoch.taken, seconds, epoch.seconds.get("operators", 0.0))
+        self._publisher.put(epoch.commit, epoch.inline)
+        if epoch.answered:
+            self._declared.lives.answer(epoch.answered)
+            self._timetable.wake()
+        if epoch.metrics is not None and self.replicas > 1:
+            self._rebalancing.report(epoch.metrics)
+
+    def _host_processes(self) -> list[int]:
+        """The supervisors of hosts beside this process."""
+        return [host.pid for host in self.epochs.hosts if host is not None and host.node == node()]

@@ -1,0 +1,53 @@
+"""The rows of static tables while an engine runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.connectors.registry import open_table
+from headgate.control.query_control import EngineError
+from headgate.graph.queries import Table
+from headgate.spark.spark_errors import expecting_errors, reason, spark_errors
+from headgate.spark.table_refresh import TableRefresh
+
+
+class StaticTables:
+    """Reads tables once, and again as they ask (`TableRefresh`). `changed` is called on a thread of its own when the
+    rows of a table have changed; it takes over the new rows by `put`."""
+
+    def __init__(self, spark: Any, changed: Callable[[str, pa.Table], None]) -> None:
+        self._spark = spark
+        self._refresh = TableRefresh(spark, self._read, changed)
+        self.rows: Mapping[str, pa.Table] = {}
+        """The rows of each table; a change replaces the whole mapping."""
+
+    def load(self, tables: Mapping[str, Table]) -> None:
+        """Reads the tables that are new; EngineError if one cannot be read."""
+        for name, table in dict(tables).items():
+            if name not in self.rows:
+                # Before the rows: a file that changes meanwhile is read again.
+                files = self._refresh.fingerprint(table)
+                self.put(name, self._read(table))
+                self._refresh.watch(table, self.rows[name], files)
+
+    def put(self, name: str, rows: pa.Table) -> None:
+        """The rows of a table from now on."""
+        self.rows = {**self.rows, name: rows}
+
+    def report(self) -> dict[str, dict[str, Any]]:
+        """See `TableRefresh.report`."""
+        return self._refresh.report()
+
+    def close(self) -> None:
+        """No table is read from now on."""
+        self._refresh.close()
+
+    def _read(self, table: Table) -> pa.Table:
+        try:
+            with expecting_errors():
+                return open_table(self._spark, table).toArrow().cast(table.schema.arrow())
+        except (*spark_errors(), pa.ArrowException) as error:
+            raise EngineError(f"table {table.name} cannot be read: {reason(error)}") from error

@@ -1,0 +1,62 @@
+"""The Spark session of an engine: the user's, or one that is started when it is first needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from headgate.spark.packages import Package, at_start
+from headgate.spark.session import session
+from headgate.spark.warmup import warm_up
+
+
+class LazySession:
+    """A session. Any thread may call it.
+
+    - `given`: the user's session; without one a session is started on `master`, by default local
+    - `local_files`: see `session`
+    """
+
+    def __init__(self, given: Any, master: str | None, local_files: bool) -> None:
+        self._spark = given
+        self._own = given is None
+        self._master = master
+        self._local_files = local_files
+        self._packages: set[Package] = set()
+        self._lock = threading.RLock()
+
+    @property
+    def spark(self) -> Any:
+        """The session; starts it if there is none."""
+        with self._lock:
+            if self._spark is None:
+                self._spark = session("headgate", self._master, at_start(self._packages), self._local_files)
+                warm_up(self._spark)
+            return self._spark
+
+    @property
+    def local(self) -> bool:
+        """Whether Spark runs in this process's JVM, so that hosts are beside this process."""
+        known = self._spark
+        master = (self._master or "local") if known is None else str(known.sparkContext.master)
+        return master.startswith("local")
+
+    @property
+    def time_zone(self) -> str:
+        """The time zone of the session; that of a session which is not started yet is UTC."""
+        return "UTC" if self._spark is None else str(self._spark.conf.get("spark.sql.session.timeZone"))
+
+    def need(self, packages: Iterable[Package]) -> None:
+        """A session that is started later has these packages from its start."""
+        with self._lock:
+            self._packages.update(packages)
+
+    def stop(self) -> None:
+        """Stops the session, unless it is the user's; it is started again when it is needed."""
+        with self._lock:
+            if self._own and self._spark is not None:
+                # Stopped in the middle of its first job, Spark logs a page of errors.
+                warm_up(self._spark).join()
+                self._spark.stop()
+                self._spark = None
