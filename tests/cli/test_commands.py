@@ -233,7 +233,7 @@ def test_options_of_a_bench(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     assert given == {"seconds": 2.0, "sides": "b"}
     for wrong, said in (
         ("second=1", "bench kafka has no option second; its options are seconds=20.0, sides=a\n"),
-        ("seconds=x", "option seconds of bench kafka is x; give a number as 20.0\n"),
+        ("seconds=x", "option seconds of bench kafka is x; give a value as 20.0\n"),
     ):
         assert headgate(capsys, "bench", "kafka", "--set", wrong)[::2] == (1, said)
     assert headgate(capsys, "bench", "kafka", "--set", "seconds")[0] == 2

@@ -9,6 +9,8 @@ from typing import Any
 class Context:
     """Stands in for a Spark context."""
 
+    applicationId = "recorder"  # noqa: N815
+
 
 class Recorder:
     """A session whose `read`, `readStream` and `write` note their format, options, schema and target."""

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from headgate.graph.queries import Stream
 from headgate.graph.types import Schema
-from headgate.spark.types import to_arrow
 
 
 class SourceError(ValueError):
@@ -52,6 +51,8 @@ class StreamOpener(Protocol):
 
 def stream_of(name: str, frame: Any) -> Stream:
     """A streaming DataFrame as a declared stream; `withWatermark` gives its event time."""
+    from headgate.spark.types import to_arrow  # which imports PySpark: `headgate check` starts without
+
     columns = [(part.name, to_arrow(part.dataType)) for part in frame.schema.fields]
     event: int | None = None
     delay = 0
