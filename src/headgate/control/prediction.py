@@ -62,11 +62,11 @@ def period_of(seen: Observation, setting: Setting) -> float:
     return epoch + max(0.0, setting.aim * seen.tightest - 2 * epoch)
 
 
-def predicted(seen: Observation, setting: Setting, seconds: float = SECONDS) -> Prediction:
-    """What would be measured under a setting after some seconds, if the load stayed as it is."""
+def predicted(seen: Observation, setting: Setting) -> Prediction:
+    """What would be measured under a setting, if the load stayed as it is."""
     load = seen.load
     period = period_of(seen, setting)
-    seconds = max(seconds, EPOCHS * period)
+    seconds = max(SECONDS, EPOCHS * period)
     plain = load.scenario(1.0, setting)
     work = sum(load.rates.values()) * seconds * max(1, len(plain.topology.operators) // max(1, len(load.rates)))
     backlog = load.backlog(setting)
@@ -101,9 +101,8 @@ def predicted(seen: Observation, setting: Setting, seconds: float = SECONDS) -> 
 class Predictor:
     """Predictions for one observation, each setting once, scaled by what is measured under the present setting."""
 
-    def __init__(self, seen: Observation, setting: Setting, seconds: float = SECONDS) -> None:
+    def __init__(self, seen: Observation, setting: Setting) -> None:
         self._seen = seen
-        self._seconds = seconds
         self._known: list[tuple[Setting, Mapping[str, float]]] = []
         self._now = self._simulated(setting)
         self._present = setting
@@ -126,7 +125,7 @@ class Predictor:
 
     def _simulated(self, setting: Setting) -> Prediction:
         try:
-            return predicted(self._seen, setting, self._seconds)
+            return predicted(self._seen, setting)
         except (ModelError, TopologyError):
             # A graph that cannot be modelled: nothing is predicted to help.
             return Prediction({}, inf)
