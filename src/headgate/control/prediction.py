@@ -28,13 +28,14 @@ off, what is measured says little about the setting."""
 
 @dataclass(frozen=True)
 class EpochArrivals:
-    """The rows of a stream as epochs bring them: those of a period together."""
+    """The rows of a stream as epochs bring them: those of a period together; `first` more at the start."""
 
     rate: float
     period: float
+    first: float = 0.0
 
     def times(self, random: Random) -> Iterator[float]:
-        due, number = 0.0, 0
+        due, number = self.first, 0
         each = self.rate * self.period
         while True:
             while due >= 1:
@@ -69,11 +70,13 @@ def predicted(seen: Observation, setting: Setting) -> Prediction:
     seconds = max(SECONDS, EPOCHS * period)
     plain = load.scenario(1.0, setting)
     work = sum(load.rates.values()) * seconds * max(1, len(plain.topology.operators) // max(1, len(load.rates)))
-    backlog = load.backlog(setting)
-    bundle = max(1.0, (work + sum(backlog.values())) / MOST_TUPLES)
+    bundle = max(1.0, (work + sum(load.backlog.values())) / MOST_TUPLES)
     scenario = load.scenario(bundle, setting)
-    arrivals = {stream: EpochArrivals(max(rate, 1e-9) / bundle, period) for stream, rate in load.rates.items()}
-    simulation = Simulation(
+    arrivals = {
+        stream: EpochArrivals(max(rate, 1e-9) / bundle, period, load.backlog.get(stream, 0.0) / bundle)
+        for stream, rate in load.rates.items()
+    }
+    result = Simulation(
         scenario.topology,
         scenario.models,
         arrivals,
@@ -82,9 +85,7 @@ def predicted(seen: Observation, setting: Setting) -> Prediction:
         bytes={stream: size * bundle for stream, size in scenario.bytes.items()},
         switch=load.switch,
         until=seconds,
-    )
-    simulation.preload({operator: rows / bundle for operator, rows in backlog.items()})
-    result = simulation.run()
+    ).run()
     waits = SPEC_PERCENTILE * period + load.trigger
     inside = {query.name: result.latency(query.name) for query in scenario.topology.queries}
     first = [q.name for q in scenario.topology.queries if q.cls == scenario.topology.classes[0]]

@@ -261,17 +261,8 @@ class VirtualEngine:
             self.cores,
             self.switch,
             self._held,
-            self._backlog,
             alternates={query: tuple(plans) for query, plans in self.plans.items()},
         )
-
-    def _backlog(self, setting: Setting) -> dict[str, float]:
-        """The rows that wait for each operator; other plans have the same operators."""
-        queues = self._simulation.view.queues
-        found = dict.fromkeys(self.topology.operators, 0.0)
-        for edge in self.topology.edges:
-            found[self.topology.operators[edge.consumer]] += queues.rows[edge.id]
-        return found
 
     def _scenario(self, bundle: float, setting: Setting) -> Scenario:
         """The network as measured, under another setting."""
