@@ -89,11 +89,10 @@ def predicted(seen: Observation, setting: Setting) -> Prediction:
     waits = SPEC_PERCENTILE * period + load.trigger
     inside = {query.name: result.latency(query.name) for query in scenario.topology.queries}
     first = [q.name for q in scenario.topology.queries if q.cls == scenario.topology.classes[0]]
-    # An epoch ends when the highest class has its results, or the budget is spent; results before that wait for it.
-    percentile = 100 * SPEC_PERCENTILE
-    held = min(setting.budget, max((inside[n].percentile(percentile) for n in first if inside[n].count), default=0.0))
+    # An epoch ends when the highest class has its results, or the budget is spent; all results wait for that.
+    held = min(setting.budget, max((inside[name].mean for name in first if inside[name].count), default=0.0))
     latency = {
-        name: inf if isnan(found.mean) else max(found.percentile(percentile), held) + waits
+        name: inf if isnan(found.mean) else found.percentile(100 * SPEC_PERCENTILE) + waits + held
         for name, found in inside.items()
     }
     return Prediction(latency, result.peak_bytes)

