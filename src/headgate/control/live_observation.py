@@ -60,7 +60,6 @@ def observed(
         figures.cores,
         GRANT,
         figures.run,
-        graph.backlog,
         alternates={query: names for query, names in alternates.items() if query in queries},
     )
     classes = {query.cls.name: float(query.cls.priority) for query in queries.values()}
@@ -118,15 +117,6 @@ class LiveGraph:
                 rate = known.get("rate", 0.0) / max(len(topology.inputs[edge.consumer]), 1)
                 found[edge.stream] = max(found[edge.stream], rate / (1 - shed.get(edge.consumer, 0.0)))
         return found
-
-    def backlog(self, setting: Setting) -> dict[str, float]:
-        """See `NetworkLoad`. Rows that wait for operators which a plan does not have are worked off before it runs."""
-        graph, topology, numbers = self._graph(setting.plans)
-        nodes = graph.operators
-        return {
-            name: float(self._figures.measured(nodes[number]).get("queue_rows", 0))
-            for number, name in zip(numbers, topology.operators, strict=True)
-        }
 
     def scenario(self, bundle: float, setting: Setting) -> Scenario:
         """See `NetworkLoad`."""

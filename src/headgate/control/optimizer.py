@@ -31,8 +31,6 @@ COMFORT = 0.7
 """Steps are taken back if demands are met, and predicted to be met without the step, at this part."""
 CALM_FOR = 20.0
 """Seconds that all demands must be met before a step is taken back; doubled each time that was in vain."""
-LOOKAHEAD = 60.0
-"""Seconds for which demands must be predicted to be met without a step: a slight overload shows late."""
 BANNED_FOR = 60.0
 """Seconds for which a step that did not help is not tried again; doubled each time."""
 LONGEST_PAUSE = 60.0
@@ -211,7 +209,7 @@ class Optimizer:
     def _relax(self, seen: Observation, excess: float) -> None:
         """Takes the most expensive step back, if all demands are predicted to be met without it."""
         self._calm_since = seen.now
-        predictor = Predictor(seen, self.setting, LOOKAHEAD)
+        predictor = Predictor(seen, self.setting)
         # The most expensive kind first, and of one kind the last step first.
         ranked = sorted(enumerate(self._taken), key=lambda each: (-each[1][0].rank, -each[0]))
         for _, (step, before) in ranked:

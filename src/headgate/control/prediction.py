@@ -28,13 +28,14 @@ off, what is measured says little about the setting."""
 
 @dataclass(frozen=True)
 class EpochArrivals:
-    """The rows of a stream as epochs bring them: those of a period together."""
+    """The rows of a stream as epochs bring them: those of a period together; `first` more at the start."""
 
     rate: float
     period: float
+    first: float = 0.0
 
     def times(self, random: Random) -> Iterator[float]:
-        due, number = 0.0, 0
+        due, number = self.first, 0
         each = self.rate * self.period
         while True:
             while due >= 1:
@@ -62,18 +63,20 @@ def period_of(seen: Observation, setting: Setting) -> float:
     return epoch + max(0.0, setting.aim * seen.tightest - 2 * epoch)
 
 
-def predicted(seen: Observation, setting: Setting, seconds: float = SECONDS) -> Prediction:
-    """What would be measured under a setting after some seconds, if the load stayed as it is."""
+def predicted(seen: Observation, setting: Setting) -> Prediction:
+    """What would be measured under a setting, if the load stayed as it is."""
     load = seen.load
     period = period_of(seen, setting)
-    seconds = max(seconds, EPOCHS * period)
+    seconds = max(SECONDS, EPOCHS * period)
     plain = load.scenario(1.0, setting)
     work = sum(load.rates.values()) * seconds * max(1, len(plain.topology.operators) // max(1, len(load.rates)))
-    backlog = load.backlog(setting)
-    bundle = max(1.0, (work + sum(backlog.values())) / MOST_TUPLES)
+    bundle = max(1.0, (work + sum(load.backlog.values())) / MOST_TUPLES)
     scenario = load.scenario(bundle, setting)
-    arrivals = {stream: EpochArrivals(max(rate, 1e-9) / bundle, period) for stream, rate in load.rates.items()}
-    simulation = Simulation(
+    arrivals = {
+        stream: EpochArrivals(max(rate, 1e-9) / bundle, period, load.backlog.get(stream, 0.0) / bundle)
+        for stream, rate in load.rates.items()
+    }
+    result = Simulation(
         scenario.topology,
         scenario.models,
         arrivals,
@@ -82,17 +85,14 @@ def predicted(seen: Observation, setting: Setting, seconds: float = SECONDS) -> 
         bytes={stream: size * bundle for stream, size in scenario.bytes.items()},
         switch=load.switch,
         until=seconds,
-    )
-    simulation.preload({operator: rows / bundle for operator, rows in backlog.items()})
-    result = simulation.run()
+    ).run()
     waits = SPEC_PERCENTILE * period + load.trigger
     inside = {query.name: result.latency(query.name) for query in scenario.topology.queries}
     first = [q.name for q in scenario.topology.queries if q.cls == scenario.topology.classes[0]]
-    # An epoch ends when the highest class has its results, or the budget is spent; results before that wait for it.
-    percentile = 100 * SPEC_PERCENTILE
-    held = min(setting.budget, max((inside[n].percentile(percentile) for n in first if inside[n].count), default=0.0))
+    # An epoch ends when the highest class has its results, or the budget is spent; all results wait for that.
+    held = min(setting.budget, max((inside[name].mean for name in first if inside[name].count), default=0.0))
     latency = {
-        name: inf if isnan(found.mean) else max(found.percentile(percentile), held) + waits
+        name: inf if isnan(found.mean) else found.percentile(100 * SPEC_PERCENTILE) + waits + held
         for name, found in inside.items()
     }
     return Prediction(latency, result.peak_bytes)
@@ -101,9 +101,8 @@ def predicted(seen: Observation, setting: Setting, seconds: float = SECONDS) -> 
 class Predictor:
     """Predictions for one observation, each setting once, scaled by what is measured under the present setting."""
 
-    def __init__(self, seen: Observation, setting: Setting, seconds: float = SECONDS) -> None:
+    def __init__(self, seen: Observation, setting: Setting) -> None:
         self._seen = seen
-        self._seconds = seconds
         self._known: list[tuple[Setting, Mapping[str, float]]] = []
         self._now = self._simulated(setting)
         self._present = setting
@@ -126,7 +125,7 @@ class Predictor:
 
     def _simulated(self, setting: Setting) -> Prediction:
         try:
-            return predicted(self._seen, setting, self._seconds)
+            return predicted(self._seen, setting)
         except (ModelError, TopologyError):
             # A graph that cannot be modelled: nothing is predicted to help.
             return Prediction({}, inf)

@@ -212,9 +212,8 @@ class VirtualEngine:
 
     def latency(self, query: str) -> float | None:
         """The latency of the results of the last SPEC_WINDOW seconds, or the age of the oldest row, if that is more."""
-        held = min(self.setting.budget, self._held)
-        # Results that are made before the epoch ends wait for its end.
-        measured = _percentile([each.waited + max(each.inside, held) + self.trigger for each in self._latencies[query]])
+        held = self.trigger + min(self.setting.budget, self._held)
+        measured = _percentile([each.waited + each.inside + held for each in self._latencies[query]])
         oldest = self._oldest(query)
         if measured is None:
             longest = self.demands[query].longest if query in self.demands else None
@@ -222,10 +221,10 @@ class VirtualEngine:
         return max(measured, oldest)
 
     def _highest(self) -> float:
-        """The time after which the highest class has its results: that of most of them inside the network."""
+        """The mean time that results of the highest class take inside the network."""
         first = self.topology.classes[0]
         inside = [each.inside for q in self.topology.queries if q.cls == first for each in self._latencies[q.name]]
-        return _percentile(inside) or 0.0
+        return sum(inside) / len(inside) if inside else 0.0
 
     def _oldest(self, query: str) -> float:
         topology, queues = self.topology, self._simulation.view.queues
@@ -261,17 +260,8 @@ class VirtualEngine:
             self.cores,
             self.switch,
             self._held,
-            self._backlog,
             alternates={query: tuple(plans) for query, plans in self.plans.items()},
         )
-
-    def _backlog(self, setting: Setting) -> dict[str, float]:
-        """The rows that wait for each operator; other plans have the same operators."""
-        queues = self._simulation.view.queues
-        found = dict.fromkeys(self.topology.operators, 0.0)
-        for edge in self.topology.edges:
-            found[self.topology.operators[edge.consumer]] += queues.rows[edge.id]
-        return found
 
     def _scenario(self, bundle: float, setting: Setting) -> Scenario:
         """The network as measured, under another setting."""

@@ -44,8 +44,6 @@ def draw(outcome: Outcome, folder: Path) -> Path | None:
             axes.axvline(mark.x, color=DECIDED if mark.decided else HAPPENED, linewidth=0.9, alpha=0.8)
         if place == 1:
             _name_marks(axes, outcome.marks)
-        if place == len(panels):
-            _name_decisions(axes, outcome.marks)
         axes.legend(loc="best", fontsize="small")
     verdict = "holds" if outcome.holds else "does not hold"
     title = f"{outcome.name} ({outcome.source})\n{fill(outcome.claim, 95)}: {verdict}"
@@ -56,7 +54,7 @@ def draw(outcome: Outcome, folder: Path) -> Path | None:
 
 
 def _name_marks(axes: object, marks: Sequence[Mark]) -> None:
-    """Names what happened above the first panel; decisions are lines of their own colour."""
+    """Names what happened above the first panel; decisions are lines of their own colour, named in the legend."""
     for mark in marks:
         if not mark.decided:
             axes.annotate(  # type: ignore[attr-defined]
@@ -70,22 +68,6 @@ def _name_marks(axes: object, marks: Sequence[Mark]) -> None:
     for label, colour, decided in (("it happens", HAPPENED, False), ("decision", DECIDED, True)):
         if any(mark.decided == decided for mark in marks):
             axes.plot([], [], color=colour, linewidth=0.9, label=label)  # type: ignore[attr-defined]
-
-
-def _name_decisions(axes: object, marks: Sequence[Mark]) -> None:
-    """Names decisions along their lines in the last panel, unless they are many."""
-    decided = [mark for mark in marks if mark.decided]
-    for mark in decided if len(decided) <= FEW else ():
-        axes.annotate(  # type: ignore[attr-defined]
-            mark.text,
-            (mark.x, 0.03),
-            xycoords=("data", "axes fraction"),
-            rotation=90,
-            ha="right",
-            va="bottom",
-            fontsize="x-small",
-            color=DECIDED,
-        )
 
 
 def _panel(axes: object, series: Sequence[Series]) -> None:

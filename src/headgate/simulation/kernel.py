@@ -130,20 +130,6 @@ class Simulation:
         self.advance(self._until)
         return self._result(len(self._jobs))
 
-    def preload(self, waiting: Mapping[str, float]) -> None:
-        """Lets rows wait for operators before the run begins; they count as arriving at its start.
-
-        Where an operator has no queue of its own, they wait where its unit takes its rows.
-        """
-        units = self.scheduler.units
-        for name, rows in waiting.items():
-            operator = self.topology.id(name)
-            own = [edge for edge in self.topology.inputs[operator] if units.of_edge[edge] >= 0]
-            entries = own or [e for unit in units.units if operator in unit.operators for e in unit.entries]
-            for _ in range(int(rows) if entries else 0):
-                for edge, made in self._execution.arrive(entries[:1], 0.0):
-                    self.scheduler.arrived(edge, self._execution.put(edge, made))
-
     def advance(self, until: float) -> None:
         """Runs everything that happens until then; may be called again with a later time."""
         scheduler, performance, state = self.scheduler, self.view.performance, self.view.queues
