@@ -79,7 +79,7 @@ def loads(share: float = 1.0) -> dict[str, ScaleLoad]:
             ("s0",),
             some(1_600_000),
         ),
-        "mixed_21": ScaleLoad(mixed.queries, tuple(mixed.streams), some(100_000)),
+        "mixed_21": ScaleLoad(mixed.queries, tuple(mixed.streams), some(50_000)),
         "function": ScaleLoad(
             {"risky": "SELECT ts, location, slow_risk(temperature, humidity) AS r FROM s0 WHERE humidity > 5"},
             ("s0",),
@@ -165,7 +165,8 @@ def _run(spark: Any, load: ScaleLoad, folder: str, replicas: int) -> tuple[float
     """Seconds from the start of an engine until all rows are processed, and the busy seconds of each replica."""
     engine = Engine("cqc", spark=spark, budget=None, replicas=replicas, trigger_cores=None)
     began = time.perf_counter()
-    engine.execute(declarations(list(load.streams), folder, 1.0, "maxFilesPerTrigger '2'"))
+    # All streams are read as one source.
+    engine.execute(declarations(list(load.streams), folder, 1.0, f"maxFilesPerTrigger '{2 * len(load.streams)}'"))
     if load.statements:
         engine.execute(load.statements)
     for name, select in load.queries.items():
