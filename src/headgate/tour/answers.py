@@ -85,7 +85,7 @@ class Answers:
         overdue: list[Numbers] = []
         for query in queries:
             if query in due:
-                missing = np.maximum(due[query] - self.given(query, seconds, width), 0)
+                missing = lacking(due[query], self.given(query, seconds, width))
                 reached = self.ends - self.began - (np.arange(len(missing)) + 0.5) * width
                 overdue.append(np.repeat(reached, missing))
         return Age.of(_joined([now - sent for now, sent in self._of(queries)]), _joined(overdue))
@@ -109,11 +109,25 @@ class Answers:
 
 
 def due(sides: Sequence[Answers], queries: Collection[str], seconds: float) -> dict[str, Counts]:
-    """The answers that each query owes for its rows: as many as the side with more of them gave.
+    """The answers that each query owes for its rows: those of the side that gave more of them.
 
     Both sides get the same rows and run the same SELECTs, so that a row has the same answers on both.
     """
-    return {query: np.maximum.reduce([side.given(query, seconds) for side in sides]) for query in queries}
+    return {query: max((side.given(query, seconds) for side in sides), key=np.sum) for query in queries}
+
+
+def lacking(due: Counts, given: Counts) -> Counts:
+    """How many of the answers due in each step were never given. An answer may be in a neighbouring step: windows of
+    two runs begin at different moments after their starts.
+
+    >>> lacking(np.array([1, 1, 2, 0]), np.array([0, 2, 1, 0])).tolist()
+    [0, 0, 1, 0]
+    """
+    behind = np.maximum(np.cumsum(due) - np.cumsum(given), 0)
+    # What is made up for later does not lack.
+    for_good = np.minimum.accumulate(behind[::-1])[::-1]
+    missing: Counts = np.diff(for_good, prepend=0)
+    return missing
 
 
 def _joined(parts: Sequence[Numbers]) -> Numbers:
