@@ -24,9 +24,9 @@ java:
 test: setup
 	$(PYTEST)
 
-# Also the slow tests, everything asked of Spark again, and more generated examples.
+# Also the slow tests, everything asked of Spark again, and more generated examples; all but those of `make cluster`.
 test-all: setup
-	HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "slow or not slow" --timeout 3600
+	HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "slow or not slow" --timeout 3600 --ignore tests/cluster
 	$(MAKE) test-threads
 
 # Threads switch every microsecond, so that races happen that are rare otherwise.

@@ -275,7 +275,7 @@ HMTS: Mapping[str, Check] = {
     ),
     "hmts-modes": Check(_modes, (wrong.all_the_same(live_hmts, "POLICIES", live_hmts.DI),), _figure_7, slow=True),
     "hmts-scale": Check(
-        lambda: live_hmts.scale(1, queries=(1, 10), runs=5),
+        lambda: live_hmts.scale(1, queries=(1, 10), runs=100),
         (wrong.all_the_same(live_hmts, "POLICIES", live_hmts.DI),),
         _figure_8,
         slow=True,
