@@ -331,6 +331,7 @@ def test_a_host_process_writes_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_executors_write_an_epoch_once_though_it_is_published_twice(spark: Any, tmp_path: Path) -> None:
     setting = Setting(tmp_path, spark)
     publisher = setting.publisher("saved")

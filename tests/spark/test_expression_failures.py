@@ -80,6 +80,7 @@ def _found(root: Path, name: str) -> Counter[str]:
     return Counter(repr(r) for f in (root / "out" / name).glob("*.parquet") for r in pq.read_table(f).to_pylist())
 
 
+@pytest.mark.slow
 def test_only_the_queries_that_use_it_fail_and_stay_failed_after_a_restart(spark: Any, tmp_path: Path) -> None:
     _write(tmp_path, 0, bad=False)
     engine = _engine(spark, tmp_path)

@@ -121,6 +121,7 @@ def _rescaled(spark: Any, root: Path, running: list[int], between: list[int], la
     check(spark, root, engine)
 
 
+@pytest.mark.slow
 def test_rescaled_while_running(spark: Any, tmp_path: Path) -> None:
     _rescaled(spark, tmp_path, [2], [], 1)
 

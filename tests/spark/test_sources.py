@@ -112,6 +112,7 @@ def test_malformed_rows_of_files(spark: Any, tmp_path: Path, format_: str, strea
     assert _dead(engine) == sorted((name, row) for name in names for row in BAD[format_] * 2)
 
 
+@pytest.mark.slow
 def test_a_python_data_source_by_its_name_and_as_a_dataframe(spark: Any, tmp_path: Path) -> None:
     spark.dataSource.register(CountingSource)
     sums = "SELECT window(ts, '10 seconds') AS w, sum(n) AS s FROM {} GROUP BY window(ts, '10 seconds')"
