@@ -92,6 +92,7 @@ def test_all_folders_are_watched(
     first: str,
     later: tuple[str, ...],
 ) -> None:
+    monkeypatch.setattr("headgate.spark.gate.FIRST", 3600.0)
     monkeypatch.setattr("headgate.spark.gate.LONGEST", 3600.0)
     put(tmp_path / first, 0)
     lane = start(f"{tmp_path}/{path}", [f"{tmp_path}/{path}"])

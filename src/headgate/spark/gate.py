@@ -26,8 +26,9 @@ BUSY_STEP = 0.1
 """Seconds between two looks while rows arrive."""
 IDLE_STEP = 0.03
 """Seconds between two looks at the folders while the gate is closed."""
-LONGEST = 2.0
-"""Seconds after which Spark may look once although no folder has changed: for file systems whose times are late."""
+FIRST, LONGEST = 2.0, 10.0
+"""Seconds after which Spark may look once although no folder has changed, for file systems whose times are late:
+doubled with each look in vain. Several lanes that look every two seconds take 0.05 of a core."""
 SHORTEST_POLL, LONGEST_POLL = 0.005, 0.2
 """Seconds between two looks of Spark at sources that cannot be watched: doubled with each look in vain."""
 HANDOVER = 0.01
@@ -76,7 +77,7 @@ class Gate:
         """Keeps the query waiting until there may be new rows; lets it look now and then."""
         if self._folders is not None and self._watching and self._folders.find():
             return
-        pause = LONGEST if self._watching else SHORTEST_POLL
+        pause = FIRST if self._watching else SHORTEST_POLL
         while not self._closed.is_set():
             # The thread that takes the lock must release it: PySpark gives each thread of ours one of the JVM's.
             # Waiting for it takes its turn before Spark's next look; asking now and then would rarely find it free.
@@ -89,7 +90,7 @@ class Gate:
             # Time for the waiting query to take the lock; it has it until it has looked.
             if found or self._closed.wait(HANDOVER) or self._delivering() or not self._query.isActive:
                 return
-            pause = LONGEST if self._watching else min(2 * pause, LONGEST_POLL)
+            pause = min(2 * pause, LONGEST if self._watching else LONGEST_POLL)
 
     def _pause(self, seconds: float) -> bool:
         """Waits; True as soon as a folder has changed."""
