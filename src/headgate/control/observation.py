@@ -45,7 +45,7 @@ class NetworkLoad:
 
     - `scenario(bundle, setting)`: the graph under a setting in which a tuple stands for `bundle` rows: rates are
       divided by it, and costs per tuple multiplied
-    - `rates`: rows per second of each stream; `backlog`: rows of each that wait
+    - `rates`: rows per second of each stream
     - `trigger`: seconds from a look of Spark at the sources to the publication of results, without the network's work
     - `held`: seconds that epochs wait for the network
     - `cores`: most threads that are worth having; `switch`: seconds that a grant takes besides its operators
@@ -58,7 +58,6 @@ class NetworkLoad:
     cores: int = 1
     switch: float = 0.0
     held: float = 0.0
-    backlog: Mapping[str, float] = field(default_factory=dict)
     alternates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 

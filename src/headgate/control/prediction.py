@@ -28,14 +28,13 @@ off, what is measured says little about the setting."""
 
 @dataclass(frozen=True)
 class EpochArrivals:
-    """The rows of a stream as epochs bring them: those of a period together; `first` more at the start."""
+    """The rows of a stream as epochs bring them: those of a period together."""
 
     rate: float
     period: float
-    first: float = 0.0
 
     def times(self, random: Random) -> Iterator[float]:
-        due, number = self.first, 0
+        due, number = 0.0, 0
         each = self.rate * self.period
         while True:
             while due >= 1:
@@ -70,12 +69,9 @@ def predicted(seen: Observation, setting: Setting) -> Prediction:
     seconds = max(SECONDS, EPOCHS * period)
     plain = load.scenario(1.0, setting)
     work = sum(load.rates.values()) * seconds * max(1, len(plain.topology.operators) // max(1, len(load.rates)))
-    bundle = max(1.0, (work + sum(load.backlog.values())) / MOST_TUPLES)
+    bundle = max(1.0, work / MOST_TUPLES)
     scenario = load.scenario(bundle, setting)
-    arrivals = {
-        stream: EpochArrivals(max(rate, 1e-9) / bundle, period, load.backlog.get(stream, 0.0) / bundle)
-        for stream, rate in load.rates.items()
-    }
+    arrivals = {stream: EpochArrivals(max(rate, 1e-9) / bundle, period) for stream, rate in load.rates.items()}
     result = Simulation(
         scenario.topology,
         scenario.models,
