@@ -1,10 +1,13 @@
-"""A run with `soon` ends when the highest class has its results; the next run processes the rest."""
+"""Runs that end when the highest class has its results (`soon`, `serving`); the next run processes the rest."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 
 from headgate.graph.operators import Operator
+from headgate.graph.queries import QueryClass
 from headgate.operators.batch import Batch
 from headgate.operators.contract import LiveOperator
 from headgate.operators.live import live
@@ -13,12 +16,17 @@ from headgate.runtime import Network
 from tests.runtime.plans import CRITICAL, above, columns, graph, query, rows, source
 
 
-@pytest.mark.parametrize("policy", ["cqc", "rr"])
-def test_the_rest_waits_for_the_next_run(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
+@pytest.fixture
+def now() -> list[float]:
+    """The time of a network made by `slow_reports`."""
+    return [0.0]
+
+
+@pytest.fixture
+def slow_reports(now: list[float], monkeypatch: pytest.MonkeyPatch) -> Callable[[Operator, Settings], LiveOperator]:
+    """A projection takes a tenth of a second for each batch; everything else takes no time."""
 
     def make(node: Operator, settings: Settings) -> LiveOperator:
-        """The report takes a tenth of a second for each batch; everything else takes no time."""
         made = live(node, settings)
         if node.kind == "project":
             process = made.process
@@ -30,12 +38,19 @@ def test_the_rest_waits_for_the_next_run(policy: str, monkeypatch: pytest.Monkey
             monkeypatch.setattr(made, "process", slow, raising=False)
         return made
 
+    return make
+
+
+@pytest.mark.parametrize("policy", ["cqc", "rr"])
+def test_the_rest_waits_for_the_next_run(
+    policy: str, now: list[float], slow_reports: Callable[[Operator, Settings], LiveOperator]
+) -> None:
     s = source("s")
     network = Network(
         graph(query("alert", above(s, -1), CRITICAL), query("report", columns(s, 1, 2))),
         policy,
         clock=lambda: now[0],
-        make=make,
+        make=slow_reports,
     )
     for start in range(20):
         network.push("s", rows(5000, start, start * 1000.0))
@@ -44,4 +59,30 @@ def test_the_rest_waits_for_the_next_run(policy: str, monkeypatch: pytest.Monkey
     assert report.waiting > 0
     assert now[0] < 1.0
     assert network.run(10.0).waiting == 0
+    assert sum(result.rows.num_rows for result in network.take("report")) == 100_000
+
+
+def test_a_run_that_serves_a_stream_ends_with_the_results_of_its_highest_class(
+    now: list[float], slow_reports: Callable[[Operator, Settings], LiveOperator]
+) -> None:
+    """Of three classes over two streams: the highest class that reads the served stream has its results, no more."""
+    s, t = source("s"), source("t")
+    network = Network(
+        graph(
+            query("alert", above(t, -1), CRITICAL),
+            query("count", above(s, -1), QueryClass("normal", 3)),
+            query("report", columns(s, 1, 2), QueryClass("last", 1)),
+        ),
+        "cqc",
+        clock=lambda: now[0],
+        make=slow_reports,
+    )
+    for start in range(20):
+        network.push("s", rows(5000, start, start * 1000.0))
+    report = network.run(serving=["s"])
+    assert sum(result.rows.num_rows for result in network.take("count")) == 100_000
+    assert report.waiting > 0
+    # Nothing waits for the highest class that reads t: there is nothing to serve.
+    assert network.run(serving=["t"]).grants == 0
+    assert network.run().waiting == 0
     assert sum(result.rows.num_rows for result in network.take("report")) == 100_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from math import inf
 
@@ -54,6 +54,7 @@ class GrantRunner:
         budget: float | None = None,
         soon: float | None = None,
         interrupted: Callable[[], bool] | None = None,
+        serving: Collection[str] = (),
     ) -> Report:
         """See `Network.run`."""
         began = self._clock()
@@ -65,10 +66,23 @@ class GrantRunner:
             self._stuck.start()
             if self._wanted_threads > 1:
                 self._workers.resize(self._wanted_threads)
-        if self._wanted_threads == 1:
-            self._run_here(until, hurry, interrupted)
+            served = self._state.loop.highest_class(serving)
+
+        def over() -> bool:
+            loop = self._state.loop
+            if interrupted is not None and interrupted():
+                return True
+            if serving and not loop.waits_for(served):
+                return True
+            return hurry < inf and self._clock() >= hurry and not loop.waits_for(0)
+
+        asked = serving or interrupted is not None or hurry < inf
+        if serving and over():
+            pass
+        elif self._wanted_threads == 1:
+            self._run_here(until, over if asked else None)
         else:
-            self._workers.run(until, hurry, interrupted)
+            self._workers.run(until, over if asked else None)
         with self._control.lock:
             return Report(
                 self._clock() - began,
@@ -90,19 +104,15 @@ class GrantRunner:
         with self._control.lock:
             self._workers.resize(0)
 
-    def _run_here(self, until: float, hurry: float, interrupted: Callable[[], bool] | None) -> None:
+    def _run_here(self, until: float, over: Callable[[], bool] | None) -> None:
         flow, control, clock = self.flow, self._control, self._clock
         each = self._query_limits.active
-        timed = min(until, hurry) < inf or interrupted is not None
 
-        def over() -> bool:
-            if interrupted is not None and interrupted():
-                return True
-            now = clock()
-            return now >= until or (now >= hurry and not self._state.loop.urgent)
+        def ends() -> bool:
+            return (over is not None and over()) or (until < inf and clock() >= until)
 
         def may_continue() -> bool:
-            return not each and not (timed and over())
+            return not each and not ends()
 
         while True:
             with control.lock:
@@ -118,7 +128,7 @@ class GrantRunner:
                 # Only if the network itself failed: no caller may wait for a grant that never ends.
                 control.running.pop(id(flow), None)
             self.after(flow)
-            if timed and over():
+            if ends():
                 return
 
     @property

@@ -11,7 +11,7 @@ threads by a real clock, sizes trains by measured time, and counts and limits me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import nsmallest
 from math import inf
 
@@ -72,15 +72,17 @@ class Loop:
         self._prepared: object = None
         self._routes: Routes
         self._measure_at = clock()
-        of = wiring.topology.operator_class
-        self._highest_edges = [edge.id for edge in wiring.topology.edges if not of[edge.consumer]]
+        topology = wiring.topology
+        self._class_edges: list[list[int]] = [[] for _ in topology.classes]
+        for edge in topology.edges:
+            self._class_edges[topology.operator_class[edge.consumer]].append(edge.id)
         self._waiting = 0.0
         state = self._state = self.view.queues
-        for edge, queue in enumerate(wiring.queues):
-            if edge in self.held.edges:
+        for number, queue in enumerate(wiring.queues):
+            if number in self.held.edges:
                 continue
-            state.rows[edge], state.oldest[edge] = queue.waiting, queue.oldest
-            state.bytes[edge] = sum(item.queued.size for item in queue if isinstance(item, Piece))
+            state.rows[number], state.oldest[number] = queue.waiting, queue.oldest
+            state.bytes[number] = sum(item.queued.size for item in queue if isinstance(item, Piece))
             self._waiting += queue.waiting
 
     # One grant ------------------------------------------------------------------------------------------
@@ -396,11 +398,20 @@ class Loop:
         self.prepare()
         return any(self._routes.stream_direct.values())
 
-    @property
-    def urgent(self) -> bool:
-        """Whether anything waits for the highest class."""
+    def waits_for(self, cls: int) -> bool:
+        """Whether anything waits for a class, by its place in `Topology.classes`, or for a higher one."""
         rows = self._state.rows
-        return any(rows[edge] for edge in self._highest_edges)
+        return any(rows[edge] for edges in self._class_edges[: cls + 1] for edge in edges)
+
+    def highest_class(self, streams: Iterable[str]) -> int:
+        """The place in `Topology.classes` of the highest class that reads one of these streams; the last if none does.
+
+        An operator is of the highest class that it serves, and so are the first operators behind a stream.
+        """
+        topology = self.view.topology
+        of, edges = topology.operator_class, topology.edges
+        first = (of[edges[e].consumer] for stream in streams for e in topology.stream_edges.get(stream, ()))
+        return min(first, default=len(topology.classes) - 1)
 
     @property
     def grants(self) -> int:

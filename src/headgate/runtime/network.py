@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -186,14 +186,16 @@ class Network:
         budget: float | None = None,
         soon: float | None = None,
         interrupted: Callable[[], bool] | None = None,
+        serving: Collection[str] = (),
     ) -> Report:
         """Runs grants until no unit is ready or the budget (s) is spent; the remaining rows stay in the queues.
 
         After `soon` seconds it ends as soon as nothing waits for the highest class: its results can be published.
+        With `serving`, names of streams, it ends as soon as nothing waits for the highest class that reads one of them.
         It also ends when `interrupted()`, which is asked after every grant, by any thread and under the lock.
         With several threads it returns when none of them runs a grant any more.
         """
-        return self._grants.run(budget, soon, interrupted)
+        return self._grants.run(budget, soon, interrupted, serving)
 
     def step(self) -> bool:
         """Runs one grant in this thread, in any mode; False if no unit is ready."""

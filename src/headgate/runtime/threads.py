@@ -102,8 +102,8 @@ class Workers:
         self._after = after
         self._each = each
         self._clock = clock
-        self._until = self._hurry = inf
-        self._interrupted: Callable[[], bool] = _never
+        self._until = inf
+        self._over: Callable[[], bool] = _never
         self._working = False
         self._wanted = 0
         self._flows: list[Flow] = []
@@ -133,15 +133,14 @@ class Workers:
             Thread(target=self._work, args=(flow,), name="headgate", daemon=True).start()
         self._control.work.notify_all()
 
-    def run(self, until: float, hurry: float = inf, interrupted: Callable[[], bool] | None = None) -> None:
-        """Without the lock: lets the threads work until no unit is ready and no grant runs, or until `until`.
-
-        From `hurry` on, the run also ends when nothing waits for the highest class; it ends when `interrupted()`.
+    def run(self, until: float, over: Callable[[], bool] | None = None) -> None:
+        """Without the lock: lets the threads work until no unit is ready and no grant runs, until `until`, or until
+        `over()`, which is called under the lock after every grant.
         """
         control = self._control
         with control.lock:
-            self._until, self._hurry, self._working = until, hurry, True
-            self._interrupted = interrupted or _never
+            self._until, self._working = until, True
+            self._over = over or _never
             control.work.notify_all()
             while self._working and (now := self._clock()) < until:
                 control.done.wait(None if until == inf else until - now)
@@ -154,7 +153,7 @@ class Workers:
 
     def _may_continue(self) -> bool:
         """Under the lock: whether a thread that has finished a grant takes another at once."""
-        if self._interrupted() or (self._hurry < inf and self._clock() >= self._hurry and not self._loop().urgent):
+        if self._over():
             self._working = False
         return self._working and self._alive <= self._wanted and not self._each
 

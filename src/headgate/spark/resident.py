@@ -161,6 +161,7 @@ class ResidentNetwork:
     def begin(self, epoch: int, attempt: str) -> None:
         """All files written from now on belong to this attempt at an epoch."""
         self.arrived: tuple[str, ...] = ()
+        self.fed: tuple[str, ...] = ()
         self._store.begin(epoch, attempt)
 
     def follow(self, name: str) -> None:
@@ -285,7 +286,8 @@ class ResidentNetwork:
                         seen.add(name)
             yield packed.num_rows
         self.arrived = tuple(sorted(arrived))
-        for stream in sorted(seen):
+        self.fed = tuple(sorted(seen))
+        for stream in self.fed:
             self.network.advance(stream, since)
 
     def _without_flaws(self, stream: str, rows: pa.RecordBatch, flaws: pa.StringArray) -> pa.RecordBatch:
