@@ -36,6 +36,15 @@ _OWN: dict[str, tuple[str, pa.DataType | None, str]] = {
 """Options that name the declared column for a column of Kafka's: that column, its type (None: STRING or BINARY, or a
 type that a STRING can be cast to) and what it is."""
 _CHOSEN = ("subscribe", "subscribePattern", "assign")
+FETCH_WAIT = OptionDeclaration(
+    "kafka.fetch.max.wait.ms",
+    "milliseconds for which the broker holds a request for messages that do not exist yet",
+    "integer",
+    default="1",
+)
+"""Kafka's own default is 500. Its consumer asks for the next messages before it returns those it has, and Spark's
+reader then asks for the end of the partition, on the same connection: that answer waits behind the held request, for
+every partition and micro-batch. Spark reads only messages that exist, so there is nothing to hold a request for."""
 
 
 def _column_option(name: str) -> OptionDeclaration:
@@ -79,6 +88,7 @@ class KafkaSource(SparkFormatSource):
             OptionDeclaration("kafkaConsumer.pollTimeoutMs", "milliseconds a poll may take", "integer"),
             OptionDeclaration("fetchOffset.numRetries", "attempts to fetch offsets", "integer", default="3"),
             OptionDeclaration("fetchOffset.retryIntervalMs", "milliseconds between them", "integer", default="10"),
+            FETCH_WAIT,
         ),
         one_of=((SERVERS,), _CHOSEN),
         prefixes=("kafka.",),
@@ -134,6 +144,7 @@ class KafkaSource(SparkFormatSource):
         options = {key: value for key, value in group.options.items() if key not in ours}
         if "headers_column" in stream.options:
             options["includeHeaders"] = "true"
+        options[FETCH_WAIT.name] = FETCH_WAIT.chosen(options)
         frame = self.load(spark, stream, options)
         if form == "raw":
             check_columns(stream, stream.source, frame, " (or add value_format 'json' to its OPTIONS)")
