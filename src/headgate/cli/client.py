@@ -133,7 +133,7 @@ def results(
     from headgate.server.rows import json_rows
 
     client = _client(url, token, token_file)
-    # Opened first, so that no row is missed between the newest and the new ones.
+    # Opened before the newest rows are read, so that no row in between is missed.
     new = client.rows(client.declared(name)["name"]) if follow else iter(())
     if limit:
         known = json_rows(client.results(name, limit))
@@ -153,7 +153,7 @@ def _print_row(row: dict[str, Any], as_json: bool) -> None:
         else:
             print("  ".join(f"{name}={_shown(value)}" for name, value in row.items()), flush=True)
     except BrokenPipeError:
-        # The reader, for example `head`, has enough.
+        # The reader, for example `head`, has closed the pipe.
         sys.stderr.close()
         raise typer.Exit() from None
 

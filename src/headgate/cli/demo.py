@@ -70,7 +70,7 @@ def _writable(report: Path | None) -> Path:
 
 @contextmanager
 def _page(engine: Engine, opened: bool) -> Iterator[str]:
-    """Serves the page of the engine on a free port of this machine; its address."""
+    """Serves the page of the engine on a free port of this machine; yields its address."""
     from headgate.server.assembly import Address, allowed, server
 
     service, http = server(engine, Address(port=0), allowed(()), None)

@@ -1,4 +1,4 @@
-"""The shared graph drawn as SVG: streams on the left, queries on the right, what is shared in bold."""
+"""The shared graph drawn as SVG: streams on the left, queries on the right, shared operators in bold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headgate explain`: the shared graph of a script, its units, costs and turns under a policy."""
+"""`headgate explain`: the shared graph of a script, its units, costs and order of grants under a policy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ExplainFormat(StrEnum):
-    """What the explanation is written as."""
+    """The output format of the explanation."""
 
     text = "text"
     json = "json"
@@ -143,7 +143,7 @@ def _placement(found: ExplainedPlacement) -> list[str]:
 
 
 def _table(rows: Sequence[tuple[str, ...]], widest: int) -> list[str]:
-    """Columns aligned; a cell that is too long goes on in the lines below it."""
+    """Lines with aligned columns; a cell that is too long is wrapped."""
     from textwrap import wrap
 
     widths = [min(widest, max(len(row[c]) for row in rows)) for c in range(len(rows[0]))]

@@ -1,4 +1,4 @@
-"""Tells errors in the user's input, which are shown as one line with exit code 1, from other errors."""
+"""Distinguishes errors in the user's input, which are shown as one line with exit code 1, from other errors."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class StopSignals:
         self._doing = ""
 
     def install(self, doing: str) -> None:
-        """Handles the signals from now on. Again after Spark has started: it installs a handler of its own."""
+        """Handles the signals from now on. Call it again after Spark has started, which installs its own handler."""
         self._doing = doing
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._request)
@@ -35,7 +35,7 @@ class StopSignals:
 
 @contextmanager
 def interrupts(doing: str) -> Iterator[StopSignals]:
-    """Handles the signals inside the block; the handlers before it are back after it."""
+    """Handles the signals inside the block, and then restores the previous handlers."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     stop = StopSignals()
     stop.install(doing)

@@ -96,7 +96,7 @@ def size(count: float) -> str:
 
 
 def spec_text(spec: Mapping[str, Any] | None) -> str:
-    """What is asked of a query and what is measured, and for which share of the time it was met.
+    """The measured and the requested values of a spec, and the share of time in which it was met.
 
     >>> latency = {"asked": 0.5, "allowed": 0.55, "measured": 0.41, "met": True, "margin": 0.18}
     >>> spec_text({"met": True, "latency": latency, "share_met": 0.97})

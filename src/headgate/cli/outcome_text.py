@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDEST = 100
-"""Columns of a block on wider terminals: longer lines are hard to read."""
+"""Width of a block on wider terminals: longer lines are hard to read."""
 INDENT = 2
 
 Leaf = tuple[int, str, Any, Any]

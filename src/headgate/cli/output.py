@@ -42,7 +42,7 @@ def figure(value: Any) -> str:
 
 
 def check_writable(path: Path | None, create: Callable[[Path], object] = Path.touch) -> None:
-    """Creates an output file (or folder, with `create`), so that a wrong path is reported before the work."""
+    """Creates an output file (or folder, with `create`), so that a wrong path is reported before the work starts."""
     if path is None:
         return
     try:

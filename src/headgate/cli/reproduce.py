@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one experiment: its outcome as JSON or the reason of its failure, and its duration (s)."""
+    """The result of one experiment: its outcome as JSON or the reason for its failure, and its duration (s)."""
 
     name: str
     seed: int
@@ -126,7 +126,7 @@ def _run_all(tasks: Sequence[Task], plots: Path | None, console: Console) -> lis
 
 
 def _findings(tasks: Sequence[Task], plots: Path | None) -> Iterator[Finding]:
-    """Runs experiments in parallel, one process per core, and those that go by the wall clock one by one after them.
+    """Runs experiments in parallel, one process per core; then those that measure wall-clock time, one by one.
 
     Experiments that share runs are run by the same process.
     """

@@ -105,7 +105,7 @@ def run(
 
 @contextmanager
 def _page(engine: Engine, checkpoint: str | None, port: int) -> Iterator[None]:
-    """Serves the page of an engine that `run` starts and stops. What is registered there ends with the run."""
+    """Serves the page of an engine that `run` starts and stops. Queries registered there end with the run."""
     from headgate.server.assembly import Address, allowed, server
 
     service, http = server(engine, Address(port=port), allowed((), checkpoint=checkpoint), None)

@@ -1,7 +1,7 @@
 """Whether the specs of queries are met, by how much, and for which share of the time.
 
 A spec is judged over a window: the latency at SPEC_PERCENTILE of the results that were published in the last
-SPEC_WINDOW seconds, or the age of the oldest row that waits, if that is higher; the memory held at the last report.
+SPEC_WINDOW seconds, or the age of the oldest waiting row, if that is higher; the memory used at the last report.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headgate.graph.specs import SPEC_PERCENTILE, Spec
 
 @dataclass(frozen=True)
 class Measured:
-    """What is measured of one query.
+    """The measurements of one query.
 
     - `latency`: seconds, at SPEC_PERCENTILE of the window's results; None if there are none
     - `oldest`: age in seconds of the oldest row that waits for it
@@ -30,15 +30,15 @@ class Measured:
 
 
 def judged(spec: Spec, measured: Measured) -> dict[str, Any]:
-    """Each demand of a spec against what is measured, as plain values for JSON.
+    """Compares each demand of a spec with the measurements; the result has plain values for JSON.
 
-    A demand has what is `asked` for, what is `allowed` with the tolerance, what is `measured`, whether it is `met`
-    (None: nothing to judge yet) and its `margin`: the part of the asked amount that is left, below zero if exceeded.
+    A demand has the value `asked` for, the value `allowed` with the tolerance, the value `measured`, whether it is
+    `met` (None: nothing to judge yet) and its `margin`: the share of the asked value that is left, below 0 if exceeded.
     """
     found: dict[str, Any] = {}
     if spec.latency is not None:
         waited = measured.oldest if measured.oldest > (measured.latency or 0.0) else measured.latency
-        # Rows that have not waited long enough to be late say nothing.
+        # Without results, waiting rows that are not late yet give no verdict.
         if measured.latency is None and measured.oldest <= (spec.longest or 0.0):
             waited = None
         found["latency"] = _demand(spec.latency / 1e6, spec.longest or 0.0, waited)
@@ -69,9 +69,9 @@ def _demand(asked: float, allowed: float, measured: float | None) -> dict[str, A
 
 
 class Compliance:
-    """For which share of the time specs have been met. Used under the engine's lock.
+    """The share of time in which specs have been met. Used under the engine's lock.
 
-    The time between two observations counts as the later of them was judged. A changed spec is counted anew.
+    The time between two observations counts by the verdict of the later one. A changed spec starts from zero.
     """
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ KEPT = 1000
 class DecisionHistory:
     """The newest decisions, each once, in order of time. Any thread may call it.
 
-    Policies report their decisions again and again, with what was measured since: the last report counts.
+    Policies report each decision repeatedly, with newer measurements: the last report counts.
     """
 
     def __init__(self, kept: int = KEPT) -> None:
@@ -25,28 +25,28 @@ class DecisionHistory:
         self._known: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def reported(self, decisions: Iterable[Mapping[str, Any]]) -> None:
-        """Decisions from the metrics of the network."""
+        """Adds decisions from the metrics of the network."""
         with self._lock:
             for each in decisions:
-                # The time tells a host that was restored from an older state from the one before it.
+                # The time distinguishes a host that was restored from an older state from the host before it.
                 key = (each.get("replica", 0), each["subject"], each["number"], each["at"])
                 self._known[key] = dict(each)
             self._shorten()
 
     def add(self, decision: Decision) -> None:
-        """A decision of the optimizer; it may change until the next call."""
+        """Adds a decision of the optimizer, or replaces it once its effect is known."""
         with self._lock:
             self._known["optimizer", decision.subject, decision.number, decision.at] = decision.plain()
             self._shorten()
 
     def all(self) -> list[dict[str, Any]]:
-        """All that are kept, oldest first."""
+        """All kept decisions, oldest first."""
         with self._lock:
             return sorted(self._known.values(), key=itemgetter("at"))
 
     @property
     def last(self) -> dict[str, Any] | None:
-        """The newest."""
+        """The newest decision."""
         with self._lock:
             return max(self._known.values(), key=itemgetter("at"), default=None)
 

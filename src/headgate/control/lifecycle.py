@@ -1,4 +1,4 @@
-"""The lives of queries: which run now, when that changes next, and what a restart takes over from the checkpoint."""
+"""The life cycle of queries: which run now, when that changes, and what a restart takes over from the checkpoint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headgate.spark.plan import Plan
 _LOG = logging.getLogger("headgate.control")
 
 LONGEST_WAIT = 3600.0
-"""Seconds after which the time is looked at again: the clock may have been set."""
+"""Seconds after which the clock is read again: it may have been adjusted."""
 
 
 def active(queries: Mapping[str, Query], now: float) -> dict[str, Query]:
@@ -33,8 +33,8 @@ def next_change(queries: Iterable[Query], now: float) -> float | None:
 
 
 def changes(declared: Mapping[str, Query], queries: Mapping[str, Query], now: float) -> tuple[tuple[Query, Query], ...]:
-    """The queries that a restart cannot learn from a script alone: each as it was declared and as it is, if it has
-    changed since or has no operators now."""
+    """The queries that a restart cannot restore from the script alone, because they have changed or have no operators
+    now: each as it was declared and as it is."""
     running = active(queries, now)
     pairs = ((declared.get(name, query), query) for name, query in queries.items())
     return tuple((before, after) for before, after in pairs if before != after or after.name not in running)
@@ -46,8 +46,8 @@ def continued(
     ended: Iterable[str],
     classes: Mapping[str, QueryClass],
 ) -> dict[str, Query]:
-    """The queries of a script that go on as they were when the checkpoint was written: paused, stopped, in another
-    class, with another spec. A query that the script declares in another way than before is as the script says."""
+    """The queries of a script that continue as they were when the checkpoint was written: paused, stopped, in another
+    class, with another spec. If the script declares a query differently than before, the script takes precedence."""
     found: dict[str, Query] = {}
     for declared, last in known:
         query = given.get(declared.name)
@@ -62,22 +62,22 @@ def continued(
 
 
 def _declaration(query: Query) -> tuple[object, ...]:
-    """What a script says of a query."""
+    """The parts of a query that a script declares."""
     times = (query.start, query.stop, query.once)
-    # The checkpoint has stars for passwords.
+    # Passwords are masked in the checkpoint.
     sinks = tuple((sink.format, sorted(masked(sink.options).items())) for sink in query.sinks)
     return (query.sql, query.cls, query.spec, sinks, times, query.pause, query.stopped)
 
 
 def phases(queries: Mapping[str, Query], running: bool) -> dict[str, Phase]:
-    """Where each query is in its life; without a running engine, those that could run are stopped."""
+    """The phase of each query; while the engine does not run, running queries count as stopped."""
     now = time.time()
     found = {name: query.phase(now) for name, query in queries.items()}
     return {name: "stopped" if phase == "running" and not running else phase for name, phase in found.items()}
 
 
 def has_begun(folder: str, name: str, sql: str) -> bool:
-    """Whether a checkpoint knows a query."""
+    """Whether a checkpoint contains a query with this name and text."""
     checkpoint = Checkpoint(folder)
     commit = checkpoint.newest()
     return commit is not None and Plan.described(checkpoint, commit).get(name, {}).get("sql") == sql
@@ -86,15 +86,15 @@ def has_begun(folder: str, name: str, sql: str) -> bool:
 def taken_over(
     checkpoint: Checkpoint, commit: Commit, queries: Mapping[str, Query], classes: Mapping[str, QueryClass]
 ) -> Iterable[Query]:
-    """The queries that go on as they were when an epoch was committed (see `continued`)."""
+    """The queries that continue as they were at a commit (see `continued`)."""
     known = Plan.known_queries(checkpoint, commit.plan) if commit.plan else ()
     return continued(queries, known, commit.ended, classes).values()
 
 
 @dataclass(frozen=True)
 class Lineup:
-    """The queries at one moment: those `running` (or paused), those that run or will (`coming`), and what a restart
-    must be told (`known`, see `changes`)."""
+    """The queries at one moment: those `running` (or paused), those that are not stopped (`coming`), and those that a
+    restart cannot restore from the script (`known`, see `changes`)."""
 
     running: Mapping[str, Query]
     coming: tuple[Query, ...]
@@ -102,19 +102,19 @@ class Lineup:
 
 
 class Lives:
-    """Remembers how queries were declared and which have answered once. Used under the engine's lock, except for
-    `answer` and `still_running`, which the driver's thread calls between two epochs."""
+    """Remembers how queries were declared and which ONCE queries have answered. Used under the engine's lock, except
+    for `answer` and `still_running`, which the driver's thread calls between two epochs."""
 
     def __init__(self) -> None:
         self._declared: dict[str, Query] = {}
         self._answered: set[str] = set()
 
     def begin(self) -> None:
-        """The engine starts."""
+        """Called when the engine starts."""
         self._answered.clear()
 
     def note(self, before: Mapping[str, Query], after: Mapping[str, Query], running: bool) -> None:
-        """After a change: what is new is declared now; without a running engine, everything is."""
+        """Called after a change: records new and replaced queries as declared, or all if the engine does not run."""
         if not running:
             self._declared = dict(after)
             return
@@ -132,21 +132,21 @@ class Lives:
         return Lineup(active(queries, now), coming, changes({**queries, **self._declared}, queries, now))
 
     def answer(self, queries: Iterable[str]) -> None:
-        """These queries answer once, and have."""
+        """Records that these ONCE queries have answered."""
         self._answered.update(queries)
 
     def still_running(self, lineup: Lineup) -> tuple[Query, ...]:
-        """The running queries, without those that have answered since."""
+        """The running queries, without the ONCE queries that have answered since."""
         running = lineup.running.items()
         return tuple(query for name, query in running if not (query.once and name in self._answered))
 
     def answered_queries(self, queries: Mapping[str, Query]) -> list[Query]:
-        """The queries that have answered, as stopped ones."""
+        """The ONCE queries that have answered, marked as stopped."""
         found = [queries[name] for name in list(self._answered) if name in queries and queries[name].once]
         return [replace(query, stopped=True) for query in found if not query.stopped]
 
     def check_all_run(self, queries: Mapping[str, Query]) -> None:
-        """Before a run once: every query must be able to answer. EngineError if one cannot."""
+        """Checks before `run_once` that every query can answer; EngineError if one cannot."""
         for name, phase in phases(queries, True).items():
             if phase in ("paused", "scheduled"):
                 what = "is paused; resume it" if phase == "paused" else "starts later; leave out START AT"
@@ -154,7 +154,7 @@ class Lives:
 
 
 class Timetable:
-    """A thread that calls `act` when `due()` has come (s since 1970; None: never) and after each `wake`.
+    """A thread that calls `act` at the time `due()` (s since 1970; None: never) and after each `wake`.
 
     `act` is called without a lock; an error in it is logged. Any thread may call `wake` and `close`.
     """
@@ -170,7 +170,7 @@ class Timetable:
         threading.Thread(target=self._work, name="headgate-timetable", daemon=True).start()
 
     def wake(self) -> None:
-        """The times may have changed, or there is something to do at once."""
+        """Makes the thread call `act` at once and read `due` again."""
         with self._condition:
             self._woken = True
             self._condition.notify_all()

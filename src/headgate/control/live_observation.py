@@ -20,16 +20,16 @@ from headgate.simulation import Constant
 from headgate.simulation.whatif import Scenario, scenario
 
 GRANT = 1e-4
-"""Seconds that a grant takes besides its operators (`headgate bench scheduling`)."""
+"""Overhead of a grant in seconds (`headgate bench scheduling`)."""
 SHORTEST_TRIGGER = 0.02
 
 Planned = Callable[[Query, str], Query]
-"""A query under one of its alternate plans."""
+"""Returns a query with one of its alternate plans, given its name."""
 
 
 @dataclass(frozen=True)
 class LiveFigures:
-    """What the metrics of an engine say.
+    """Figures from the metrics of an engine.
 
     - `verdicts`: on the spec of each query (`compliance.judged`); `network`: the newest metrics of the network
     - `reserve`: see `Pace.report`; `run`: seconds that the last epoch waited for the network
@@ -51,7 +51,7 @@ def observed(
     alternates: Mapping[str, tuple[str, ...]],
     planned: Planned,
 ) -> Observation:
-    """The observation of a moment, for the queries that run under a setting."""
+    """The present observation of the queries that run under a setting."""
     graph = LiveGraph(figures.network, queries, setting, planned)
     load = NetworkLoad(
         graph.scenario,
@@ -107,7 +107,7 @@ class LiveGraph:
         return graph, topology, numbers
 
     def _rates(self, topology: Topology, numbers: list[int]) -> dict[str, float]:
-        """Rows per second of each stream, before any are shed."""
+        """Rows per second of each stream, before shedding."""
         nodes = self._graph(self._setting.plans)[0].operators
         shed = shed_at(topology, self._setting.shed)
         found = dict.fromkeys(topology.streams, 0.0)

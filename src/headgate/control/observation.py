@@ -13,7 +13,7 @@ from headgate.simulation.whatif import Scenario
 class Demand:
     """One query with a spec: what is allowed and what is measured.
 
-    - `longest`, `largest`: the latency (s) and the memory (bytes) that are allowed, with the tolerance; None: any
+    - `longest`, `largest`: the latency (s) and the memory (bytes) that are allowed, with the tolerance; None: no limit
     - `latency`, `memory`: what is measured; None: nothing yet
     - `accuracy`: the share of rows that must not be shed; None: none may be
     """
@@ -29,7 +29,7 @@ class Demand:
 
     @property
     def excess(self) -> float:
-        """By which part of what is allowed the worse of both demands is exceeded; below zero: what is left."""
+        """Relative excess over the allowed latency or memory, whichever is worse; negative if both demands are met."""
         pairs = ((self.latency, self.longest), (self.memory, self.largest))
         found = [value / most - 1 for value, most in pairs if value is not None and most is not None]
         return max(found, default=-1.0)
@@ -43,12 +43,12 @@ class Demand:
 class NetworkLoad:
     """The network with its measured figures.
 
-    - `scenario(bundle, setting)`: the graph under a setting in which a tuple stands for `bundle` rows: rates are
-      divided by it, and costs per tuple multiplied
+    - `scenario(bundle, setting)`: the graph under a setting, where a tuple stands for `bundle` rows: rates are
+      divided by `bundle`, and costs per tuple multiplied by it
     - `rates`: rows per second of each stream
-    - `trigger`: seconds from a look of Spark at the sources to the publication of results, without the network's work
+    - `trigger`: seconds from Spark's poll of the sources to the publication of results, without the network's work
     - `held`: seconds that epochs wait for the network
-    - `cores`: most threads that are worth having; `switch`: seconds that a grant takes besides its operators
+    - `cores`: largest useful number of threads; `switch`: overhead of a grant in seconds
     - `alternates`: names of the alternate plans of each query
     """
 
@@ -72,5 +72,5 @@ class Observation:
 
     @property
     def tightest(self) -> float | None:
-        """The tightest latency that is asked for."""
+        """The tightest latency that is allowed."""
         return min((d.longest for d in self.demands.values() if d.longest is not None), default=None)

@@ -1,4 +1,4 @@
-"""Measured cost and selectivity of operators, also of those that do not run yet."""
+"""Measured cost and selectivity of operators, including operators that do not run yet."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from headgate.simulation.whatif import default
 
 
 class OperatorFigures:
-    """What the network has measured (`network`: its metrics) of operators, given the nodes that run (`running`).
+    """Figures of operators from the metrics of the network (`network`), which runs the operators `running`.
 
-    An operator that does not run has the figures of one that does the same work on another input; else those that are
-    usual for its kind.
+    An operator that does not run has the figures of a running one that does the same work on another input, or else
+    the defaults of its kind.
     """
 
     def __init__(self, network: Mapping[str, Any], running: Iterable[Operator] = ()) -> None:
@@ -36,5 +36,5 @@ class OperatorFigures:
 
 
 def _work(node: Operator) -> tuple[str, str]:
-    """What an operator does, without its input. The halves of an aggregate are no aggregates."""
+    """What an operator does, regardless of its input. The halves of an aggregate do not count as aggregates."""
     return f"{node.kind} half" if isinstance(node, (Merge, Partial)) else node.kind, node.detail

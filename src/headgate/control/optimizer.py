@@ -1,9 +1,9 @@
 """The run-time optimizer: when a spec is missed, takes the cheapest step that the simulator predicts to help.
 
-It watches the demands of all queries (003 §3.3). A step is on trial until its effect can be measured; one that did not
-help is taken back and not tried again for some time, and one that is no longer needed is taken back as well. Changes
-are rare on purpose: a miss must last, a trial takes longer than the window over which specs are judged, and what is
-taken back in vain stays longer the next time.
+It watches the demands of all queries (003 §3.3). A step is on trial until its effect can be measured. A step that did
+not help is undone and not tried again for some time; a step that is no longer needed is undone as well. Changes are
+rare on purpose: a demand must be missed for some time, a trial takes longer than the window over which specs are
+judged, and a step that was undone too early stays longer the next time.
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ MISSED_FOR = 2.0
 SETTLE = SPEC_WINDOW + 2.0
 """Seconds of a trial: the window over which specs are judged, and some for the change itself."""
 HELPED = 0.1
-"""The part by which a step must lower the excess of all demands together to count as a help."""
+"""Share by which a step must reduce the total excess of all demands to count as helpful."""
 MARGIN = 0.9
-"""Steps are taken if demands are predicted to be met at this part of what is allowed."""
+"""A step suffices if all demands are predicted to use at most this share of what they allow."""
 COMFORT = 0.7
-"""Steps are taken back if demands are met, and predicted to be met without the step, at this part."""
+"""A step is undone if all demands use, and are predicted to use without it, at most this share of what they allow."""
 CALM_FOR = 20.0
-"""Seconds that all demands must be met before a step is taken back; doubled each time that was in vain."""
+"""Seconds that all demands must be met before a step is undone; doubled each time that was too early."""
 BANNED_FOR = 60.0
 """Seconds for which a step that did not help is not tried again; doubled each time."""
 LONGEST_PAUSE = 60.0
-"""Seconds between two predictions while nothing helps; they begin with half a trial and double."""
+"""Most seconds between two predictions while no step helps; the interval starts at half a trial and doubles."""
 FAR = 100.0
 MOST_STEPS = 3
-"""Steps that are taken at once, if fewer are not predicted to be enough."""
+"""Most steps that are taken at once, if fewer are not predicted to suffice."""
 
 
 @dataclass
 class Trial:
-    """Steps that were just taken: from which setting, until when they are judged, and the excess before them.
+    """Steps on trial: the setting and the excess before them, and the time until which they are not judged.
 
-    `peak` is the largest excess since. While it falls, a backlog is being worked off: judgement waits until `latest`.
+    `peak` is the largest excess since then. While the excess falls, a backlog is being processed, and judgement waits,
+    at most until `latest`.
     """
 
     steps: tuple[Step, ...]
@@ -58,9 +59,9 @@ class Trial:
 
 
 class Optimizer:
-    """Decides about the setting of one engine. Used by one thread.
+    """Chooses the setting of one engine. Used by one thread.
 
-    `decided` is called with every decision, again when its effect is known. `usual` is the setting to begin with.
+    `decided` is called with every decision, and again when its effect is known. `usual` is the initial setting.
     """
 
     def __init__(self, usual: Setting, decided: Callable[[Decision], None] = lambda _: None) -> None:
@@ -81,7 +82,7 @@ class Optimizer:
         self._pause = SETTLE / 2
 
     def tick(self, seen: Observation) -> Setting:
-        """Looks at the demands and returns the setting from now on. Call it about once a second."""
+        """Checks the demands and returns the setting from now on. Call it about once a second."""
         excess = total_excess(seen, {query: demand.excess for query, demand in seen.demands.items()})
         missed = [demand for demand in seen.demands.values() if demand.missed]
         for query in list(self.impossible):
@@ -119,7 +120,7 @@ class Optimizer:
             return
         self._pause = SETTLE / 2
         if self._relaxed:
-            # What was taken back is missing now: the next time it stays longer.
+            # A step that was undone is needed again: the next time it stays longer.
             self._relaxed, self._calm_for = False, 2 * self._calm_for
         self._take(seen, predictor, steps, excess, first)
 
@@ -136,7 +137,7 @@ class Optimizer:
                 left = total_excess(seen, predictor.excess(step.of(setting)))
                 if left <= 0:
                     return [*taken, step]
-                # Where the excess is beyond all measure, any step that makes it finite helps.
+                # If the excess is infinite, any step that makes it finite helps.
                 if left <= (1 - HELPED) * now and (best is None or left < (1 - HELPED) * best[0]):
                     best = (left, step.rank, step)
             if best is None:
@@ -160,7 +161,7 @@ class Optimizer:
         self._trial = Trial(tuple(steps), before, until, excess, False, latest=until + 2 * SETTLE, decisions=decisions)
 
     def _say_impossible(self, seen: Observation, predictor: Predictor, missed: Demand) -> None:
-        """Nothing helps: if even the best setting would not meet the demand, that is said, with what it reaches."""
+        """No step helps: if even the best setting would not meet the demand, reports the best latency it reaches."""
         if missed.longest is None:
             return
         best = min(predictor.latency(setting, missed.query) for setting in extreme(seen, self.setting, missed))
@@ -178,14 +179,14 @@ class Optimizer:
     # Check and relax --------------------------------------------------------------------------------------
 
     def _judge(self, seen: Observation, trial: Trial, excess: float) -> None:
-        """The effect of a trial is known: keeps the steps or takes them back."""
+        """Judges the effect of a finished trial: keeps the steps or undoes them."""
         came = {query: demand.excess for query, demand in seen.demands.items()}
         for decision in trial.decisions:
             decision.measured(came)
             self._decided(decision)
         if trial.undo:
             if excess > 0:
-                # It was needed: back again, and longer.
+                # The undone step was still needed: it is taken again, and stays longer.
                 self._relaxed, self._calm_for = False, 2 * self._calm_for
                 for step in trial.steps:
                     again = step.back(trial.before)
@@ -207,10 +208,10 @@ class Optimizer:
         self.setting = trial.before
 
     def _relax(self, seen: Observation, excess: float) -> None:
-        """Takes the most expensive step back, if all demands are predicted to be met without it."""
+        """Undoes the most expensive step without which all demands are predicted to be met."""
         self._calm_since = seen.now
         predictor = Predictor(seen, self.setting)
-        # The most expensive kind first, and of one kind the last step first.
+        # The most expensive kind first, and within a kind the latest step first.
         ranked = sorted(enumerate(self._taken), key=lambda each: (-each[1][0].rank, -each[0]))
         for _, (step, before) in ranked:
             back = step.back(before)
@@ -248,9 +249,9 @@ class Optimizer:
 
 
 def total_excess(seen: Observation, excess: Mapping[str, float]) -> float:
-    """How far demands are missed, weighted by the priority of their class; 0 if all are met at MARGIN.
+    """The total excess of all demands, weighted by the priority of their class; 0 if all are met at MARGIN.
 
-    `excess` is as in `Demand.excess`, and counts up to FAR: a demand that gets no results must not hide all others.
+    `excess` is that of each query (`Demand.excess`), capped at FAR: a query without results must not hide all others.
     """
     total = 0.0
     for query, value in excess.items():

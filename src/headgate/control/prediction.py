@@ -1,4 +1,4 @@
-"""Predicts, by simulation with the live statistics, what each demand would measure under another setting."""
+"""Predicts latency and memory of each demand under another setting, by simulation with the live statistics."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from headgate.scheduling.errors import ModelError
 from headgate.simulation import Simulation
 
 MOST_TUPLES = 1500
-"""Steps of operators in a simulation; each tuple stands for as many rows as that takes."""
+"""Most operator steps in a simulation; each tuple stands for as many rows as needed to stay below that."""
 SECONDS = 15.0
 """Virtual seconds of a simulation; at least EPOCHS epochs."""
 EPOCHS = 6
 PAUSE_WITHOUT_SPEC = 0.3
-"""Seconds that epochs pause without a latency spec, about."""
+"""Approximate pause (s) between epochs without a latency spec."""
 FARTHEST = 1.5
-"""A measured value counts as at most so many times the predicted one, or as that part of it: while a backlog is worked
-off, what is measured says little about the setting."""
+"""The ratio of measured to predicted values is clipped to this factor and its inverse: while a backlog is processed,
+measurements say little about the setting."""
 
 
 @dataclass(frozen=True)
 class EpochArrivals:
-    """The rows of a stream as epochs bring them: those of a period together."""
+    """Arrivals of a stream, epoch by epoch: all rows of a period arrive together."""
 
     rate: float
     period: float
@@ -48,7 +48,7 @@ class EpochArrivals:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Latency (s, at SPEC_PERCENTILE) of each query, and the bytes in all queues at most."""
+    """Latency (s, at SPEC_PERCENTILE) of each query, and the peak bytes in all queues."""
 
     latency: Mapping[str, float]
     memory: float
@@ -63,7 +63,7 @@ def period_of(seen: Observation, setting: Setting) -> float:
 
 
 def predicted(seen: Observation, setting: Setting) -> Prediction:
-    """What would be measured under a setting, if the load stayed as it is."""
+    """Predicts the measurements under a setting, if the load stays as it is."""
     load = seen.load
     period = period_of(seen, setting)
     seconds = max(SECONDS, EPOCHS * period)
@@ -95,7 +95,7 @@ def predicted(seen: Observation, setting: Setting) -> Prediction:
 
 
 class Predictor:
-    """Predictions for one observation, each setting once, scaled by what is measured under the present setting."""
+    """Predictions for one observation, cached by setting, scaled by the measurements under the present setting."""
 
     def __init__(self, seen: Observation, setting: Setting) -> None:
         self._seen = seen
@@ -104,7 +104,7 @@ class Predictor:
         self._present = setting
 
     def excess(self, setting: Setting) -> dict[str, float]:
-        """By which part each demand is exceeded under a setting (see `Demand.excess`)."""
+        """The predicted excess of each demand under a setting (see `Demand.excess`)."""
         for known, found in self._known:
             if known == setting:
                 return dict(found)
@@ -123,7 +123,7 @@ class Predictor:
         try:
             return predicted(self._seen, setting)
         except (ModelError, TopologyError):
-            # A graph that cannot be modelled: nothing is predicted to help.
+            # The graph cannot be modelled: no step is predicted to help.
             return Prediction({}, inf)
 
     def _of(self, query: str, prediction: Prediction) -> float:
@@ -138,7 +138,7 @@ class Predictor:
 
     @staticmethod
     def _scaled(measured: float | None, now: float, then: float) -> float:
-        """A prediction, corrected by how far the prediction for the present is from what is measured."""
+        """Scales the prediction `then` by the ratio of the measured value to the prediction `now` for the present."""
         if measured is None or not 0 < now < inf:
             return then
         return then * min(FARTHEST, max(1 / FARTHEST, measured / now))

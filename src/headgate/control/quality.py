@@ -25,7 +25,7 @@ class Quality:
         self._judged = 0.0
 
     def judge(self, queries: Mapping[str, Query], metrics: DriverMetrics) -> dict[str, Any]:
-        """The verdict on the spec of every query that asks for something (see `compliance.judged`)."""
+        """The verdict on every query that has a spec (see `compliance.judged`)."""
         specs = {name: query.spec for name, query in queries.items() if query.spec.asks}
         measured = {name: _measured(metrics, name) for name in specs}
         with self._lock:
@@ -33,14 +33,14 @@ class Quality:
             return self._compliance.observe(self._judged, specs, measured)
 
     def judge_when_due(self, queries: Callable[[], Mapping[str, Query]], metrics: DriverMetrics) -> None:
-        """As `judge`, if the last judgement is not recent: so that the share of time in which specs are met is right
-        although nobody asks."""
+        """As `judge`, if the last judgement is not recent: the share of time in which specs are met must be right even
+        if nobody reads the metrics."""
         if time.monotonic() - self._judged >= JUDGE_EVERY:
             self.judge(queries(), metrics)
 
 
 def objective_figures(weights: Objectives, metrics: DriverMetrics) -> dict[str, Any]:
-    """Each metric that objectives are made of: its weight, and what is measured (None: nothing yet)."""
+    """The weight and the measured value (None: nothing measured yet) of each metric that objectives are made of."""
     measured = metrics.pace
     return {name: {"weight": weights.get(name, 0.0), "measured": measured.get(name)} for name in OBJECTIVES}
 

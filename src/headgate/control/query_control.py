@@ -13,13 +13,13 @@ from headgate.sql import Catalog
 
 
 class EngineError(RuntimeError):
-    """The engine cannot do what it was called for, or has stopped; the message says why."""
+    """The engine cannot do what was requested, or has stopped; the message says why."""
 
 
 class QueryControl(ABC):
-    """Changes of queries and objectives. While the engine runs they take effect with the next epoch, and no other query
-    is stopped for them; a change that cannot be made leaves everything as it was. All methods may be called from any
-    thread, and raise SqlError for a name or a value that is wrong."""
+    """Changes of queries and objectives. While the engine runs, a change takes effect with the next epoch and stops no
+    other query; a change that fails leaves everything as it was. All methods may be called from any thread, and raise
+    SqlError for a wrong name or value."""
 
     _lock: threading.RLock
     _catalog: Catalog
@@ -27,10 +27,10 @@ class QueryControl(ABC):
 
     @abstractmethod
     def _changing(self) -> AbstractContextManager[object]:
-        """A change of the catalog, under the lock: at its end the next epoch follows it, or it is undone."""
+        """The context of a change of the catalog, under the lock: on exit the next epoch uses it, or it is undone."""
 
     def alter(self, name: str, *, cls: str | None = None, spec: Spec | Mapping[str, Any] | None = None) -> None:
-        """Changes the class of a query or options of its spec (None takes one away); its state is kept."""
+        """Changes the class of a query or options of its spec (None removes one); its state is kept."""
         with self._lock, self._changing():
             self._catalog.alter_query(name, cls, spec)
 
@@ -39,8 +39,8 @@ class QueryControl(ABC):
         self.alter(name, cls=cls)
 
     def pause(self, name: str, keep: bool = True) -> None:
-        """Pauses a query: it puts nothing out until `resume`. Rows that wait for it and rows that arrive meanwhile are
-        kept, in memory and in files, and answered then; or they are dropped and counted."""
+        """Pauses a query: it emits nothing until `resume`. Its waiting rows and the rows that arrive meanwhile are
+        kept, in memory and in files, and processed then; without `keep` they are dropped and counted."""
         with self._lock, self._changing():
             if self._running_once:
                 raise EngineError(f"query {name} cannot be paused: the engine runs once, until all rows are answered")
@@ -52,14 +52,14 @@ class QueryControl(ABC):
             self._catalog.resume_query(name)
 
     def stop_query(self, name: str) -> None:
-        """Ends a query and frees its state. It stays known, as stopped, and its results can be read until `drop`."""
+        """Ends a query and frees its state. It remains listed as stopped, and its results can be read until `drop`."""
         with self._lock, self._changing():
             self._catalog.stop_query(name)
 
     @property
     def objectives(self) -> dict[str, float]:
         """The weights of the metrics that matter to the whole system: delay, output, queue, memory and freshness. They
-        add up to 1; empty means the policy's own. May be set while running: a policy that learns forgets nothing."""
+        add up to 1; empty means the policy's own. May be set while running: a policy keeps what it has learned."""
         return dict(self._catalog.objectives)
 
     @objectives.setter

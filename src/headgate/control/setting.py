@@ -11,25 +11,25 @@ KINDS = ("class share", "policy", "cut", "threads", "budget", "pace", "plan", "s
 another plan costs a restart of operators, and shedding costs results."""
 
 POLICIES = ("hr", "fifo", "chain", "mtiq")
-"""What a class may be fixed to; empty: AMoS selects."""
+"""Policies that a class may be fixed to; empty: AMoS selects."""
 CUTS = ("policy", "sources", "every")
 BUDGETS = (1.0, 0.5, 0.25, 0.1)
 """Seconds that an epoch may wait for the network."""
 AIMS = (0.95, 0.5, 0.0)
-"""Shares of the tightest latency spec that pauses between epochs aim at."""
+"""Target of the pauses between epochs, as shares of the tightest latency spec."""
 LARGEST_SHARE = 16.0
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Everything that can be changed; the defaults are those of an engine that nobody has touched.
+    """Everything that can be changed; the defaults are those of an untuned engine.
 
-    - `shares`: factor of each class's share of the time; 1 if it has none
+    - `shares`: factor of each class's share of the time; by default 1
     - `policy`: the policy inside the classes; empty: AMoS selects
     - `cut`: that of the policies, or at the sources only, or at every edge
     - `threads`: threads that run operators; `budget`, `aim`: see BUDGETS and AIMS
-    - `plans`: for some queries, the name of another plan than the one that they began with
-    - `shed`: for some queries, the share of their rows that is dropped where they enter
+    - `plans`: for some queries, the name of another plan than the one that they started with
+    - `shed`: for some queries, the share of their rows that is dropped where they enter the network
     """
 
     shares: Mapping[str, float] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Step:
             case "plan":
                 return replace(setting, plans=_with(setting.plans, self.subject, self.value, ""))
             case "shedding":
-                # All queries of a class are shed alike; the value has the share of each.
+                # All queries of a class are shed together; the value has the share of each query.
                 shed = {**setting.shed, **self.value}
                 return replace(setting, shed={query: share for query, share in shed.items() if share > 0})
             case "pace":
@@ -81,7 +81,7 @@ class Step:
         return replace(setting, **{self.kind: self.value})
 
     def back(self, before: Setting) -> Step:
-        """The step that undoes this one, where `before` is the setting that it was taken from."""
+        """The step that undoes this one; `before` is the setting before this step."""
         match self.kind:
             case "class share":
                 return replace(self, value=before.shares.get(self.subject, 1.0))

@@ -8,7 +8,7 @@ from headgate.scheduling import Topology
 
 
 def shed_at(topology: Topology, shed: Mapping[str, float]) -> dict[int, float]:
-    """The share of rows that each operator at a leaf need not process, by its number: the least that its queries shed.
+    """The share of rows that each leaf operator drops, by its number: the minimum over the queries that it serves.
 
     >>> topology = Topology.of({"a": ["s"], "b": ["s"], "c": ["a"]}, queries={"p": "c", "q": "b"})
     >>> shed_at(topology, {"p": 0.5})

@@ -8,11 +8,11 @@ from headgate.control.observation import Demand, Observation
 from headgate.control.setting import AIMS, BUDGETS, CUTS, LARGEST_SHARE, POLICIES, Setting, Step
 
 SHED_PARTS = (0.25, 0.5, 0.75, 1.0)
-"""Parts of what accuracy allows that are tried, the smallest first."""
+"""Shares of the shedding that `accuracy` allows, in the order in which they are tried."""
 
 
 def candidates(seen: Observation, setting: Setting, missed: Demand) -> list[Step]:
-    """The steps that may help a demand that is missed, by the cost of their kind."""
+    """The steps that may help a missed demand, the cheapest kind first."""
     found = [
         *_share(setting, missed),
         *(Step("policy", "", policy) for policy in ("", *POLICIES) if policy != setting.policy),
@@ -51,7 +51,7 @@ def _plans(seen: Observation, setting: Setting) -> Iterator[Step]:
 
 
 def shedding(seen: Observation, setting: Setting) -> Iterator[Step]:
-    """More shedding in the lowest class that allows more; never more than `accuracy` allows, nor without it."""
+    """Steps that shed more in the lowest class that allows more; never beyond `accuracy`, and never without it."""
     allowed = {name: 1 - d.accuracy for name, d in seen.demands.items() if d.accuracy is not None and d.accuracy < 1}
     left = [name for name, most in allowed.items() if setting.shed.get(name, 0.0) < most - 1e-9]
     if not left:
@@ -65,7 +65,7 @@ def shedding(seen: Observation, setting: Setting) -> Iterator[Step]:
 
 
 def extreme(seen: Observation, setting: Setting, missed: Demand) -> list[Setting]:
-    """Settings that do everything for one demand: what they cannot reach, nothing can."""
+    """Settings that favour one demand as far as possible: what they do not reach is unreachable."""
     most = {name: 1 - d.accuracy for name, d in seen.demands.items() if d.accuracy is not None and d.accuracy < 1}
     return [
         Setting(

@@ -15,13 +15,13 @@ from headgate.scheduling.decisions import Decision
 _LOG = logging.getLogger("headgate.optimizer")
 
 EVERY = 1.0
-"""Seconds between two looks."""
+"""Seconds between two observations."""
 
 
 class Tuning:
     """The optimizer of one engine, from its creation to `close`.
 
-    - `observe` returns what is seen under a setting; None if there is nothing to tune now
+    - `observe` returns the observation under a setting; None if there is nothing to tune
     - `apply` is called with every new setting
     """
 
@@ -46,7 +46,7 @@ class Tuning:
         return dict(self._optimizer.impossible)
 
     def close(self) -> None:
-        """Ends the thread, after the change that it makes, if any."""
+        """Ends the thread, after the change in progress, if any."""
         self._closed.set()
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout=5.0)
@@ -60,7 +60,7 @@ class Tuning:
         while not self._closed.wait(EVERY):
             try:
                 self._look()
-            except Exception:  # a wrong prediction must not end the engine
+            except Exception:  # a failed prediction must not stop the engine
                 if not self._closed.is_set():
                     _LOG.exception("the run-time optimizer failed; the setting stays as it is")
 

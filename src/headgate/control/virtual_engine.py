@@ -1,7 +1,7 @@
-"""An engine in virtual time, for the run-time optimizer: its load changes as a script says, its setting as it is told.
+"""An engine in virtual time, for the run-time optimizer: a script changes its load, the optimizer changes its setting.
 
-The network is a simulation over operators whose costs and rates change while it runs. What is outside of the network
-(triggers, pauses, the wait for the end of an epoch) is added to latencies by the formulas that predictions use.
+The network is a simulation over operators whose costs and rates change while it runs. Delays outside the network
+(triggers, pauses, the wait for the end of an epoch) are added to latencies with the formulas that predictions use.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ LONGEST_SILENCE = 3600.0
 """Virtual seconds without a row after which a stream has ended."""
 
 Rate = Callable[[float], float]
-"""Rows per second at a time."""
+"""Rows per second, as a function of time (s)."""
 
 
 @dataclass
 class LivingOperator(Model):
-    """An operator whose `cost` (s a row) and `selectivity` may change during a run. `shed` rows are dropped first."""
+    """An operator whose `cost` (s a row) and `selectivity` may change during a run. `shed`: share of rows dropped."""
 
     cost: float
     selectivity: float = 1.0
@@ -61,9 +61,9 @@ class _LivingState(ModelState):
 
 @dataclass
 class _LivingArrivals:
-    """Rows of a stream, brought by epochs; the next epoch comes after a period that may have changed meanwhile.
+    """Arrivals of a stream, epoch by epoch; the period of the epochs may change during the run.
 
-    A stream that is silent for LONGEST_SILENCE has ended.
+    A stream without rows for LONGEST_SILENCE has ended.
     """
 
     current: Rate
@@ -84,7 +84,7 @@ class _LivingArrivals:
 
 
 class _Result(NamedTuple):
-    """A result: when it was made, the seconds that its row waited for an epoch, and those it took in the network."""
+    """A result: when it was made, how long (s) its row waited for an epoch, and how long it was in the network."""
 
     at: float
     waited: float
@@ -98,7 +98,7 @@ def _percentile(values: Iterable[float]) -> float | None:
 
 @dataclass(frozen=True)
 class Alternate:
-    """Another plan of a query: the cost and selectivity of its operators under it."""
+    """An alternate plan of a query: the cost and selectivity of its operators."""
 
     figures: Mapping[str, tuple[float, float]]
 
@@ -107,7 +107,7 @@ class Alternate:
 class VirtualEngine:
     """Runs `topology` over `operators`; `demands` are those of its queries and may be changed while it runs.
 
-    - `rates`: of each stream at each time; `trigger`, `cores`: see `NetworkLoad`
+    - `rates`: the rate of each stream over time; `trigger`, `cores`: see `NetworkLoad`
     - `plans`: alternate plans of queries, by their names
     """
 
@@ -120,7 +120,7 @@ class VirtualEngine:
     cores: int = 2
     switch: float = 0.0
     threads_that_help: int | None = None
-    """More threads than this bring nothing, although the optimizer does not know it; None: all cores do."""
+    """More threads than this do not help, which the optimizer does not know; None: threads help up to `cores`."""
     plans: Mapping[str, Mapping[str, Alternate]] = field(default_factory=dict)
     policy: str = ""
     """A fixed policy instead of that of the setting."""
@@ -151,7 +151,7 @@ class VirtualEngine:
     # Changes ----------------------------------------------------------------------------------------------
 
     def slow_down(self, operator: str, factor: float) -> None:
-        """From now on an operator costs `factor` times as much as written."""
+        """From now on an operator costs `factor` times as much."""
         self._written[operator].cost *= factor
         self._place()
 
@@ -176,7 +176,7 @@ class VirtualEngine:
         self._place()
 
     def _place(self) -> None:
-        """Sets the figures of all operators."""
+        """Sets cost, selectivity and shedding of all operators."""
         chosen = {
             name: figures
             for query, plan in self.setting.plans.items()
@@ -194,7 +194,7 @@ class VirtualEngine:
         return self._current_period
 
     def advance(self, seconds: float = 1.0) -> None:
-        """Lets time pass."""
+        """Advances virtual time."""
         self.now += seconds
         self._simulation.advance(self.now)
         period = self._period()
@@ -211,7 +211,7 @@ class VirtualEngine:
         self._current_period = period_of(self._seen(self.demands), self.setting)
 
     def latency(self, query: str) -> float | None:
-        """The latency of the results of the last SPEC_WINDOW seconds, or the age of the oldest row, if that is more."""
+        """The latency of the results of the last SPEC_WINDOW seconds, or the age of the oldest row if higher."""
         held = self.trigger + min(self.setting.budget, self._held)
         measured = _percentile([each.waited + each.inside + held for each in self._latencies[query]])
         oldest = self._oldest(query)
@@ -240,7 +240,7 @@ class VirtualEngine:
     # What the optimizer sees --------------------------------------------------------------------------------
 
     def observe(self) -> Observation:
-        """All demands with what is measured, and the load."""
+        """All demands with their measurements, and the load."""
         return self._seen(
             {
                 name: replace(demand, latency=self.latency(name), memory=self._memory(name))

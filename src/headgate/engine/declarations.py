@@ -1,4 +1,4 @@
-"""What the users of an engine have declared: it outlives a stop and a start, and changes can be undone."""
+"""The declarations of the users of an engine: they survive a stop and a restart, and changes can be undone."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Declarations:
 
     @property
     def attempted(self) -> dict[str, Query]:
-        """The queries, each with its attempt."""
+        """The queries, each with the number of its attempt."""
         return {name: replace(each, attempt=self.attempts.get(name, 0)) for name, each in self.queries.items()}
 
     def judged(self) -> dict[str, Query]:
-        """The queries whose specs count now: those that are neither paused nor over."""
+        """The queries whose specs are judged now: those that are running."""
         now = time.time()
         return {name: query for name, query in self.queries.items() if query.phase(now) == "running"}
 
@@ -61,7 +61,7 @@ class Declarations:
         return isinstance(policy_of(self.policy), Auto)
 
     def begin_anew(self, query: str) -> None:
-        """The query of this name, now or later, starts without state."""
+        """Makes the query of this name, declared now or later, start without state."""
         self.attempts[query] = self.attempts.get(query, 0) + 1
 
     def mark(self) -> DeclarationsMark:
@@ -72,6 +72,6 @@ class Declarations:
         """Undoes all changes of the catalog, frames and attempts since `mark`."""
         self.catalog.back_to(mark.catalog)
         self.attempts = mark.attempts
-        # The lanes of a run read this very mapping.
+        # Changed in place, since the lanes of a run read this mapping.
         for name in self.frames.keys() - mark.frames:
             del self.frames[name]

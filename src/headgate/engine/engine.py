@@ -52,7 +52,7 @@ class Engine(QueryControl):
       costs about as much with few rows as with many, so fewer triggers save processor time
     - `mode`, `threads`: how units are spread over threads (see `headgate.runtime`)
     - `memory`: bytes of queued rows on a node above which rows are spilled to files
-    - `replicas`: copies of the network, each in a process of its own, among which queries and keys are divided; by
+    - `replicas`: copies of the network, each in its own process, among which queries and keys are divided; by
       default one, on a cluster one per core of the executors
     - `results`: newest rows of each query that `results()` keeps, unless the query has INTO memory OPTIONS (rows …)
     - `dead_letters`: folder for malformed rows
@@ -124,7 +124,7 @@ class Engine(QueryControl):
     def execute(self, text: str, file: str = "<text>") -> list[Result]:
         """Executes statements: CREATE CLASS, STREAM, TABLE, FUNCTION, QUERY …; SqlError at the first problem.
 
-        All take effect or none, also if a source or a sink cannot be opened (SourceError, SinkError).
+        All take effect or none, even if a source or a sink cannot be opened (SourceError, SinkError).
         """
         with self._lock, self._changing() as dropped:
             known = self._catalog.mark().queries
@@ -135,7 +135,7 @@ class Engine(QueryControl):
 
     def stream(self, name: str, frame: Any, idle: str | None = None) -> None:
         """Declares any streaming DataFrame as a stream; `frame.withWatermark(…)` gives its event time. After `idle`
-        ('10 seconds') without rows it does not hold back joins and unions any more."""
+        ('10 seconds') without rows it no longer holds back joins and unions."""
         if not frame.isStreaming:
             raise EngineError(f"stream {name}: the DataFrame is not streaming; make it with spark.readStream")
         with self._lock, self._changing():
@@ -156,7 +156,7 @@ class Engine(QueryControl):
     ) -> Query:
         """Declares a query. Its newest rows can always be read with `results`, whatever its sinks are.
 
-        `spec` is what its WITH clause is in SQL: {"latency": "500 ms", "tolerance": "10%"}. It runs from `start` to
+        `spec` corresponds to the WITH clause in SQL: {"latency": "500 ms", "tolerance": "10%"}. It runs from `start` to
         `stop`; with `once` it ends with its first answer.
         """
         sinks = (sink,) if isinstance(sink, Sink) else tuple(sink)
@@ -172,7 +172,7 @@ class Engine(QueryControl):
                 dropped.append(declared)
 
     def retry(self, name: str) -> None:
-        """Runs a query that failed again. It starts without state and sees the rows that arrive from now on."""
+        """Runs a failed query again. It starts without state and sees the rows that arrive from now on."""
         with self._lock:
             query = self.declared(name)
             if self.metrics()["queries"][query.name]["state"] != "failed":
@@ -196,7 +196,7 @@ class Engine(QueryControl):
         return self._declared.queries
 
     def declared(self, name: str) -> Query:
-        """A query by its name, in any case; EngineError if there is none."""
+        """A query by its name, which is not case-sensitive; EngineError if there is none."""
         if name not in self._catalog.queries:
             names = ", ".join(sorted(self._catalog.queries)) or "none"
             raise EngineError(f"there is no query {name}; there are: {names}")
@@ -249,7 +249,7 @@ class Engine(QueryControl):
         self._raise_failure()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits until the engine stops without `stop`; True if it has, False after `seconds`."""
+        """Waits until the engine stops by itself; True if it has, False after `seconds`."""
         if not self._ended.wait(seconds):
             return False
         self._raise_failure()
@@ -264,14 +264,14 @@ class Engine(QueryControl):
     def stop(self) -> None:
         """Finishes the running epoch, publishes its results and leaves a checkpoint to continue from.
 
-        Ends within 10 s: an epoch that takes longer is given up, and its rows are read again at the next start.
+        Ends within 10 s: an epoch that takes longer is abandoned, and its rows are read again at the next start.
         """
         self._close()
         self._session.stop()
 
     @property
     def failure(self) -> Exception | None:
-        """Why the engine stopped without `stop`, or None."""
+        """Why the engine stopped by itself, or None."""
         return self._run.failure if self._run is not None else None
 
     @property
@@ -315,20 +315,20 @@ class Engine(QueryControl):
 
     def follow(self, query: str, listener: Callable[[Results], None]) -> Callable[[], None]:
         """Calls `listener` with the results of each epoch from now on, of the rows that `results` keeps, until the
-        function that is returned is called.
+        returned function is called.
 
-        It is called on the thread that publishes results, which waits for it: it returns at once and never raises.
+        `listener` is called on the thread that publishes results and blocks it: it must return at once and never raise.
         """
         return self._sinks.follow(self.declared(query).name, listener)
 
     def metrics(self) -> dict[str, Any]:
         """Figures per query, class, unit and operator.
 
-        `latency` is in seconds, from the arrival of a row until its result can be read at the sinks; rows count as
-        arriving evenly between two looks of Spark at their source. `network_latency` is from the start of the
-        micro-batch until the worker has made the result. A query's `spec` is None or says what is asked, measured and
-        met (`control/compliance.py`); `objectives` has the weight of each metric and its value over the last half
-        second or so; `pace` reports the pauses between epochs.
+        `latency` is in seconds, from the arrival of a row until its result can be read at the sinks; rows are assumed
+        to arrive evenly between two polls of their source. `network_latency` is from the start of the micro-batch until
+        the worker has computed the result. A query's `spec` is None or has what is asked, measured and met
+        (`control/compliance.py`); `objectives` has the weight of each metric and its value over about the last half
+        second; `pace` reports the pauses between epochs.
         """
         with self._lock:
             run = self._run
@@ -336,14 +336,14 @@ class Engine(QueryControl):
             return {**report, **({"waiting": 0, "tables": {}} if run is None else run.report())}
 
     def decisions(self) -> list[dict[str, Any]]:
-        """What the engine decided by itself, oldest first, as long as it runs: which policy each class uses, and the
-        steps of the run-time optimizer. Each decision has its time (s since 1970), its kind and subject, what was
-        `chosen` and what was `before`, the `reason`, the `scores` it was made from, what was `expected` and what `came`
-        (`headgate.scheduling.decisions`)."""
+        """The decisions of the engine itself, oldest first: which policy each class uses, and the steps of the
+        run-time optimizer. Each decision has its time (s since 1970), its kind and subject, the choice (`chosen`) and
+        the one `before`, the `reason`, the `scores` that it is based on, the `expected` effect and the measured one
+        (`came`); see `headgate.scheduling.decisions`."""
         return self._metrics.decisions.all()
 
     def latencies(self) -> dict[str, Latency]:
-        """The latencies of each query's results since the start: what `since` an earlier one gives is recent."""
+        """The latencies of each query's results since the start; `Latency.since` gives those of a recent interval."""
         return self._metrics.driver.latencies()
 
     def explain(self) -> Explanation:
@@ -380,23 +380,23 @@ class Engine(QueryControl):
                 raise
 
     def _close(self, patience: float | None = PATIENCE) -> None:
-        """Ends the run, but not Spark; sinks have `patience` seconds to take what is committed."""
+        """Ends the run, but not Spark; sinks have `patience` seconds to write committed results."""
         if self._run is not None:
             self._run.close(patience)
         if self._options.temporary:
             shutil.rmtree(self._options.folder, ignore_errors=True)
 
     def _replan(self) -> None:
-        """Something has changed: if the engine runs, the next epoch follows it."""
+        """Called after a change: if the engine runs, the next epoch uses it."""
         if self._run is not None:
             self._run.replan()
 
     @contextmanager
     def _changing(self) -> Iterator[list[str]]:
-        """A change of the catalog: the next epoch follows it; if it cannot, the catalog is as before.
+        """The context of a change of the catalog: the next epoch uses it; if that fails, the catalog is restored.
 
-        Queries that the change drops are put into the list that it gives: if one is declared again, it is another query
-        and starts afresh, even if its text is the same.
+        The caller adds the queries that the change drops to the yielded list: if one is declared again, it is another
+        query and starts without state, even if its text is the same.
         """
         before, opened = self._declared.mark(), self._sinks.mark()
         dropped: list[str] = []

@@ -1,4 +1,4 @@
-"""Connects the run-time optimizer with a running engine: what it sees, and how queries follow its setting."""
+"""Connects the run-time optimizer to a running engine: provides its observations and applies its setting to queries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LiveTuning:
     """The setting of one run.
 
     - `setting`: the present one; the run sets it
-    - `committed`: the queries under the plans that they had when the last run ended
+    - `committed`: the queries with the plans that they had when the last run ended
     - `pace`: that of the run
     """
 
@@ -46,11 +46,11 @@ class LiveTuning:
         self._choices.resume(committed, declared.queries)
 
     def start(self, apply: Callable[[Setting], None]) -> None:
-        """Starts the optimizer; it calls `apply` on a thread of its own."""
+        """Starts the optimizer; it calls `apply` on a separate thread."""
         self._tuning = Tuning(self.setting, self._observe, apply, self._metrics.decisions)
 
     def close(self) -> None:
-        """Ends the optimizer, after the change that it makes, if any."""
+        """Ends the optimizer, after the change in progress, if any."""
         tuning, self._tuning = self._tuning, None
         if tuning is not None:
             tuning.close()
@@ -72,11 +72,11 @@ class LiveTuning:
         return self.setting.policy_text(declared.policy) if declared.auto else declared.policy
 
     def follows(self, plan: Plan) -> None:
-        """The run has another plan."""
+        """Called when the run has a new plan."""
         self._plan = plan
 
     def tuned(self, queries: Iterable[Query], replicas: int) -> tuple[Query, ...]:
-        """The queries as the setting wants them, under the plans that they run from now on."""
+        """The queries with the shedding and the plans of the present setting."""
         setting, choosing = self.setting, self._declared.auto and replicas == 1
         shed = [replace(query, shed=setting.shed.get(query.name, 0.0)) for query in queries]
         return tuple(self._choices.planned(shed, setting.plans, self._metrics.driver.network, choosing))

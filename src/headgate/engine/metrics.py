@@ -1,4 +1,4 @@
-"""What is measured of an engine: epochs and latencies, whether specs are met, and what the engine decided by itself."""
+"""The measurements of an engine: epochs and latencies, whether specs are met, and the decisions of the engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headgate.spark.epochs import Epoch
 
 
 class Tuned(Protocol):
-    """What the optimizer says of the queries of a run."""
+    """What the optimizer reports about the queries of a run."""
 
     @property
     def impossible(self) -> Mapping[str, float]:
@@ -32,7 +32,7 @@ class EngineMetrics:
     """The measurements of an engine. Any thread may call it.
 
     - `driver`: the figures of the present or last run
-    - `decisions`: all that the engine decided, also in earlier runs
+    - `decisions`: the decisions of the engine, including those of earlier runs
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class EngineMetrics:
         self._quality = Quality()
 
     def begin(self, failed: Mapping[str, str]) -> None:
-        """A run begins; these queries have failed before, with the reasons."""
+        """Called when a run begins; `failed`: the queries that have failed before, with the reasons."""
         self.driver = DriverMetrics(failed, time.monotonic())
 
     def committed(self, epoch: Epoch) -> None:
@@ -51,7 +51,7 @@ class EngineMetrics:
             self.decisions.reported(epoch.metrics.get("decisions", ()))
 
     def published(self, epoch: int, queries: Callable[[], Mapping[str, Query]]) -> None:
-        """The results of an epoch can be read; `queries` returns those whose specs count."""
+        """Called when the results of an epoch can be read; `queries` returns those whose specs are judged."""
         self.driver.published(epoch)
         self._quality.judge_when_due(queries, self.driver)
 

@@ -11,7 +11,7 @@ from headgate.spark.storage import below
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """What does not change during the life of an engine; `Engine` describes each. ValueError for a wrong value.
+    """The fixed options of an engine; `Engine` describes each. ValueError for a wrong value.
 
     `folder` is the checkpoint, which is removed with the engine if it is `temporary`.
     """
@@ -46,6 +46,6 @@ class EngineOptions:
 
 
 def check_replicas(replicas: int | None) -> None:
-    """ValueError if there cannot be so many replicas; None stands for the default."""
+    """ValueError if the number of replicas is not valid; None stands for the default."""
     if replicas is not None and replicas < 1:
         raise ValueError(f"replicas is {replicas}; give the number of copies of the network, 1 or more")

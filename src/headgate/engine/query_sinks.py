@@ -26,8 +26,8 @@ class SinksMark:
 
 
 class QuerySinks:
-    """Opens sinks, and keeps the newest `kept` rows of each query that does not say otherwise. These rows outlive a
-    stop and a start.
+    """Opens sinks, and keeps the newest rows of each query: `kept` rows, unless the query sets another number. These
+    rows survive a stop and a restart.
 
     Sinks are opened and forgotten under the engine's lock; any thread may call the other methods.
     """
@@ -41,7 +41,7 @@ class QuerySinks:
         self._listeners: dict[str, list[Callable[[Results], None]]] = {}
 
     def begin(self) -> None:
-        """A run begins, and no sink is open."""
+        """Called when a run begins: no sink is open."""
         self._opened.clear()
 
     def open_new(self, queries: Iterable[Query], publisher: Publisher) -> None:
@@ -66,7 +66,7 @@ class QuerySinks:
         return known[1]
 
     def forget(self, query: str) -> None:
-        """The query is dropped: another one of this name gets sinks of its own."""
+        """Called when a query is dropped: a new query of this name gets its own sinks."""
         self._opened.pop(query, None)
         self._newest.pop(query, None)
 

@@ -47,10 +47,10 @@ from headgate.spark.shipping import ship_package, user_modules
 from headgate.spark.warmup import warm_up
 
 PATIENCE = 2.5
-"""Seconds that sinks have, when the engine stops, to take what is committed; the next start publishes the rest."""
+"""Seconds that sinks have, when the engine stops, to write committed results; the next start publishes the rest."""
 
 _SINKS = f"{RegisteredSinks.__module__}:{RegisteredSinks.__name__}"
-"""What hosts open folders with (see `Delivery`)."""
+"""The opener of sinks on hosts (see `Delivery`)."""
 
 
 class EngineRun:
@@ -95,11 +95,11 @@ class EngineRun:
                 raise
             self._undo = undo.pop_all()
 
-    # Opening: `undo` gets what ends each part, the last part first ------------------------------------------
+    # Opening: `undo` closes the parts in reverse order --------------------------------------------------------
 
     def _open(self, undo: ExitStack) -> None:
         options, declared, catalog = self._options, self._declared, self._declared.catalog
-        # Before Spark starts, which takes seconds.
+        # Checked before Spark starts, which takes seconds.
         checkpoint = Checkpoint(options.folder)
         checkpoint.probe()
         run, token = checkpoint.identity(), secrets.token_hex(16)
@@ -147,7 +147,7 @@ class EngineRun:
         self.replan()
 
     def _start_hosts(self, run: str, token: str) -> Future[list[HostAddress | None]]:
-        """Starts the hosts, and Spark if it is not there. Hosts load their modules while Spark starts; on a cluster,
+        """Starts the hosts, and Spark if it is not running. Hosts load their modules while Spark starts; on a cluster,
         while the lanes are planned."""
         wanted = self._declared.replicas
         background = ThreadPoolExecutor(1, "headgate-start")
@@ -160,7 +160,7 @@ class EngineRun:
             spark = self._session.spark
             ship_package(spark)
             if wanted is None:
-                # Spark knows its executors once one has run a task.
+                # Spark reports its executors only after one has run a task.
                 warm_up(spark).join()
         self._default_replicas = wanted or default_replicas(spark)
         self._beside = hosts_per_node(spark, self.replicas)
@@ -203,11 +203,11 @@ class EngineRun:
         self._driver.stop()
 
     def close(self, patience: float | None = PATIENCE) -> None:
-        """Ends everything but Spark; sinks have `patience` seconds to take what is committed, None: all the time they
-        need. May be called again."""
+        """Ends everything but Spark; sinks have `patience` seconds to write committed results, None: no limit. May be
+        called again."""
         with self._close_lock:
             self._closing, self._patience = True, patience
-            # First: a table that is read again would change the plan.
+            # First, because a refreshed table would change the plan.
             self._tables.close()
             self._undo.close()
             self.running = False
@@ -230,7 +230,7 @@ class EngineRun:
         return self._declared.replicas or self._default_replicas
 
     def rescale(self) -> None:
-        """The declared number of replicas has changed."""
+        """Called after the declared number of replicas has changed."""
         if self._closing:
             return
         before = self._beside
@@ -242,11 +242,11 @@ class EngineRun:
             raise
 
     def wake(self) -> None:
-        """Queries may begin or end at other times than before."""
+        """Called when queries may begin or end at other times than before."""
         self._timetable.wake()
 
     def replan(self) -> None:
-        """A declaration, a table, the policy or a setting has changed: the next epoch uses the new plan."""
+        """Makes a new plan after a change of declarations, a table, the policy or a setting; the next epoch uses it."""
         if self._closing:
             return
         declared, catalog = self._declared, self._declared.catalog
@@ -299,7 +299,7 @@ class EngineRun:
             self.replan()
 
     def _apply(self, setting: Setting) -> None:
-        """On the optimizer's thread: the next epoch follows another setting."""
+        """On the optimizer's thread: the next epoch uses another setting."""
         with self._lock:
             self.tuning.setting = setting
             self._pace.aim = setting.aim
@@ -326,5 +326,5 @@ class EngineRun:
             self._rebalancing.report(epoch.metrics)
 
     def _host_processes(self) -> list[int]:
-        """The supervisors of hosts beside this process."""
+        """The process ids of the supervisors of hosts on this node."""
         return [host.pid for host in self.epochs.hosts if host is not None and host.node == node()]

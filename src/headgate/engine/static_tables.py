@@ -15,8 +15,8 @@ from headgate.spark.table_refresh import TableRefresh
 
 
 class StaticTables:
-    """Reads tables once, and again as they ask (`TableRefresh`). `changed` is called on a thread of its own when the
-    rows of a table have changed; it takes over the new rows by `put`."""
+    """Reads tables once, and again as their options ask (`TableRefresh`). `changed` is called on a separate thread when
+    the rows of a table have changed; it stores the new rows with `put`."""
 
     def __init__(self, spark: Any, changed: Callable[[str, pa.Table], None]) -> None:
         self._spark = spark
@@ -28,13 +28,13 @@ class StaticTables:
         """Reads the tables that are new; EngineError if one cannot be read."""
         for name, table in dict(tables).items():
             if name not in self.rows:
-                # Before the rows: a file that changes meanwhile is read again.
+                # Taken before the rows are read: a file that changes in between is read again.
                 files = self._refresh.fingerprint(table)
                 self.put(name, self._read(table))
                 self._refresh.watch(table, self.rows[name], files)
 
     def put(self, name: str, rows: pa.Table) -> None:
-        """The rows of a table from now on."""
+        """Replaces the rows of a table."""
         self.rows = {**self.rows, name: rows}
 
     def report(self) -> dict[str, dict[str, Any]]:
@@ -42,7 +42,7 @@ class StaticTables:
         return self._refresh.report()
 
     def close(self) -> None:
-        """No table is read from now on."""
+        """Stops reading tables."""
         self._refresh.close()
 
     def _read(self, table: Table) -> pa.Table:

@@ -26,8 +26,8 @@ _HOST = "127.0.0.1"
 _START = 120.0
 """Seconds that the broker has to open its port."""
 _STOP = 60.0
-"""Seconds that it has to end."""
-# Small and short-lived: one core's worth of threads, no compilation by the second compiler.
+"""Seconds that the broker has to shut down."""
+# Small and short-lived: single-threaded garbage collection, no optimizing (C2) compiler.
 _JAVA = ("-Xmx512m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 _NODE = "1"
 _SETTINGS = {
@@ -44,7 +44,7 @@ _SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "num.network.threads": "2",
     "num.io.threads": "2",
-    # Kafka keeps messages by their own time, which tests and recorded rows take from long ago.
+    # Retention goes by the timestamps of messages, which are old in tests and recorded rows.
     "log.retention.ms": "-1",
 }
 
@@ -73,7 +73,7 @@ class Broker:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Starts it and waits until it takes connections. PackageError if its jars cannot be had."""
+        """Starts it and waits until it takes connections. PackageError if its jars cannot be obtained."""
         java = shutil.which("java")
         if java is None:
             raise PackageError("there is no Java (java) on the PATH")
@@ -82,7 +82,7 @@ class Broker:
         file = self._folder / "server.properties"
         if not file.exists():
             _write(file, self._properties())
-            # What the tool that formats the storage writes; running it takes another JVM two seconds.
+            # The same as Kafka's storage formatting tool writes; running it takes another JVM two seconds.
             data = {"version": "1", "cluster.id": _identity(), "node.id": _NODE, "directory.id": _identity()}
             _write(self._folder / "data" / "meta.properties", data)
         with (self._folder / "output.log").open("ab") as log:
@@ -101,11 +101,11 @@ class Broker:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Ends it in order; its data stays."""
+        """Shuts it down in order; its data remains."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Ends it at once, as a crash does; its data stays."""
+        """Kills it, as a crash does; its data remains."""
         self._end(signal.SIGKILL)
 
     def _end(self, number: int) -> None:
@@ -136,7 +136,7 @@ def _write(file: Path, properties: Mapping[str, str]) -> None:
 
 
 def _identity() -> str:
-    """An identifier as Kafka makes them."""
+    """An identifier in Kafka's format."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
@@ -158,7 +158,7 @@ def _open(port: int) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`start` or `stop`: one broker a user, whose data is removed when it is stopped."""
+    """`start` or `stop`: one broker per user, whose data is removed when it is stopped."""
     parser = argparse.ArgumentParser("headgate.feeder.broker", description=__doc__)
     parser.add_argument("action", choices=("start", "stop"))
     parser.add_argument("--port", type=int, default=9092)
@@ -188,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _is_broker(pid: int, folder: str) -> bool:
-    """Whether the process that was noted still runs, and is not another one of the same number."""
+    """Whether the recorded process still runs, and its number was not reused for another one."""
     try:
         return folder.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

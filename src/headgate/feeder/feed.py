@@ -20,8 +20,8 @@ EVENT_TIME = pa.timestamp("us", "UTC")
 class Draws:
     """One random generator for each column of a stream.
 
-    As long as each column is drawn from its own generator, as many values as there are rows, rows depend on the seed
-    alone, and not on how they are divided into batches.
+    As long as each column draws one value per row from its own generator, rows depend on the seed alone, and not on how
+    they are divided into batches.
     """
 
     def __init__(self, seed: int, stream: str) -> None:
@@ -36,13 +36,13 @@ class Draws:
 
 
 def generator(seed: int, purpose: str) -> np.random.Generator:
-    """A generator of its own for each purpose under one seed."""
+    """A separate random generator for each purpose, derived from one seed."""
     return np.random.default_rng([seed, zlib.crc32(purpose.encode())])
 
 
 @dataclass(frozen=True)
 class ArrivingRows:
-    """The rows that a batch needs: the number of the first one, and the arrival times of all.
+    """The rows of a batch to generate: the number of the first row, and the arrival times of all rows.
 
     `elapsed` is in seconds since the start of the feeder, `ts` is the same as timestamps.
     """
@@ -74,7 +74,7 @@ class RowMaker(Protocol):
         ...
 
     def rows(self, arriving: ArrivingRows, draws: Draws) -> Sequence[pa.Array]:
-        """A column for each of the schema; without a loop over rows."""
+        """The columns of the schema, generated without a loop over rows."""
         ...
 
 
@@ -91,7 +91,7 @@ class Feed:
     ) -> str:
         """The CREATE STREAM statement of this stream.
 
-        `delay` is that of the watermark: how far rows may be out of order. `more`: other columns, with their types.
+        `delay` is that of the watermark: how far rows may be out of order. `more`: extra columns, with their types.
         """
         columns = [f"{column.name} {sql_name(column.type)}" for column in self.maker.schema]
         columns += [f"{name} {type_}" for name, type_ in (more or {}).items()]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from headgate.feeder.feed import EVENT_TIME, ArrivingRows, Draws, Feed, Schedule, generator
 
 _TINY = 1e-9
-"""Differences of times that come from rounding."""
+"""Tolerance for rounding errors of times (s)."""
 
 
 class FeedError(Exception):
@@ -37,7 +37,7 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class StreamProgress:
-    """What a feeder has sent to one stream. `lag`: seconds that the newest rows were sent after they were due."""
+    """What a feeder has sent to one stream. `lag`: seconds by which the newest rows were late."""
 
     rows: int
     rate: float
@@ -77,7 +77,7 @@ class Feeder:
     - `start`: event time (seconds since 1970) of the start; by default the time of `start()`
     - `stamp`: a column (DOUBLE) to add, with the time at which the batch is sent
 
-    A batch that is late includes what has become due in the meantime, so that the feeder catches up.
+    A late batch includes all rows that have become due in the meantime, so that the feeder catches up.
     """
 
     def __init__(
@@ -145,8 +145,8 @@ class Feeder:
     def set_rate(self, stream: str, rate: float) -> None:
         """Changes the mean rate of a stream (rows/s) while it runs, from its next batch on; 0 pauses it.
 
-        Time passes faster or slower for the arrival process: a Poisson process stays one, bursts keep their rows, and a
-        recorded trace is replayed at another speed.
+        The clock of the arrival process runs faster or slower: a Poisson process stays Poisson, bursts keep their
+        number of rows, and a recorded trace is replayed at another speed.
         """
         if stream not in self._feeds:
             raise FeedError(f"there is no stream {stream}; there are: {', '.join(self._feeds)}")
@@ -167,11 +167,11 @@ class Feeder:
             return Progress(seconds, {stream: line.progress() for stream, line in self._feeds.items()})
 
     def advance(self, moment: float) -> float | None:
-        """Sends every batch that is due `moment` seconds after the start; when the next one is due, None at the end."""
+        """Sends every batch due `moment` seconds after the start; returns when the next one is due, None at the end."""
         while self._due and self._due[0][0] <= moment + _TINY and not self._stop.is_set():
             due, stream = heapq.heappop(self._due)
             line = self._feeds[stream]
-            # If late, everything that has become due in the meantime.
+            # A late batch includes everything that has become due in the meantime.
             boundary = min(line.boundary(moment, due), self._seconds)
             with self._lock:
                 rows = line.take(boundary, self._event_start or 0.0)
@@ -217,7 +217,7 @@ class _Line:
         self._every = every
         self._schedule = Schedule(feed.arrivals, generator(seed, f"{feed.stream}/arrivals"))
         self._draws = Draws(seed, feed.stream)
-        # Time of the arrival process: `_process` seconds at `_changed` seconds, and `_speed` seconds a second since.
+        # The clock of the arrival process is at `_process` s after `_changed` s, and runs at `_speed` since then.
         self._process = 0.0
         self._changed = 0.0
         self._speed = 1.0
@@ -230,7 +230,7 @@ class _Line:
         return self._schedule.ended
 
     def boundary(self, moment: float, due: float) -> float:
-        """The newest batch boundary that is not after the moment; at least the one that is due."""
+        """The latest batch boundary that is not after `moment`, but at least `due`."""
         return max(self.first + self._every * floor((moment - self.first) / self._every + _TINY), due)
 
     def after(self, boundary: float) -> float:

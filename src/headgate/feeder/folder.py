@@ -1,4 +1,4 @@
-"""Sends rows as files, one folder a stream, for file sources to read."""
+"""Sends rows as files, one folder per stream, for file sources to read."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ FORMATS: dict[str, Write] = {"parquet": _parquet, "json": _json, "csv": _csv}
 
 
 class FolderTarget:
-    """Writes `<folder>/<stream>/<number>.<format>`: a file for each batch, which appears complete.
+    """Writes `<folder>/<stream>/<number>.<format>`: a file for each batch, which appears atomically.
 
-    Numbers continue after the files that are there, so that nothing is replaced.
+    Numbers continue after the existing files, so that nothing is replaced.
     """
 
     def __init__(self, folder: str | os.PathLike[str], format: str = "parquet") -> None:
@@ -64,7 +64,7 @@ class FolderTarget:
         self._numbers[stream] = number + 1
 
     def close(self) -> None:
-        """Nothing is left to do: every file is complete."""
+        """Nothing to do: every file is complete."""
 
     def _next(self, stream: str, folder: Path) -> int:
         if stream in self._numbers:
@@ -75,7 +75,7 @@ class FolderTarget:
 
 
 def write_file(folder: str | os.PathLike[str], number: int, table: pa.Table, format: str = "parquet") -> None:
-    """Writes a file that appears complete: it is written under a hidden name and renamed."""
+    """Writes a file that appears atomically: it is written under a hidden name and renamed."""
     hidden = Path(folder) / f".{number:09d}.{format}"
     FORMATS[format](table, hidden)
     hidden.rename(Path(folder) / f"{number:09d}.{format}")

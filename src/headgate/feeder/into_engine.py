@@ -1,4 +1,4 @@
-"""Sends rows straight into an engine: declares the streams and keeps the folders that the engine reads."""
+"""Sends rows directly into an engine: declares the streams and manages the folders that the engine reads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHARED_MEMORY = "/dev/shm"
 class EngineTarget:
     """Declares the streams of the feeds in an engine, and sends their rows to it.
 
-    The rows pass through files in a temporary folder, in memory where the system has such a folder. Spark removes a
+    The rows pass through files in a temporary folder, in memory if the system has a folder for that. Spark removes a
     file once the engine has committed the rows. `remove` removes the folder; call it when the engine has stopped.
     `delay` is that of the watermarks.
     """

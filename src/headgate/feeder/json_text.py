@@ -25,7 +25,7 @@ def json_texts(table: pa.Table, end: str = "") -> pa.ChunkedArray:
     for name, column in zip(table.column_names, table.columns, strict=True):
         values = _values(column)
         if values is None:
-            # Nested values and texts with control characters are rare: they take the slow way.
+            # Nested values and texts with control characters are rare: they take the slow path.
             lines = json_lines(ignore_nulls=False)(table).decode().split("\n")[:-1]
             return pa.chunked_array([pc.binary_join_element_wise(pa.array(lines), end, "")])
         parts += [pa.scalar(f"{before}{json.dumps(name, ensure_ascii=False)}:"), values]

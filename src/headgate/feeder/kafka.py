@@ -1,4 +1,4 @@
-"""Sends rows to Kafka topics, one a stream, as JSON objects."""
+"""Sends rows as JSON objects to Kafka topics, one per stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headgate.feeder.feeder import FeedError
 from headgate.feeder.json_text import json_texts
 
 _PATIENCE = 30.0
-"""Seconds that the broker has to accept what was sent."""
+"""Seconds that the broker has to accept the records."""
 _QUEUE, _PIECE = 500_000, 10_000
 """Most records that wait in the producer, and records handed to it at once."""
 

@@ -1,4 +1,4 @@
-"""A feeder in a process of its own, so that feeding takes no time from what is measured in this one."""
+"""A feeder in a separate process, so that feeding takes no time from what is measured in this one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from headgate.feeder.feeder import Feeder, FeedError, Progress
 class FeederProcess:
     """Runs a feeder in another process.
 
-    `make` returns the feeder; it is called there, so it must be a function of a module, with `arguments` that can be
-    sent to a process. Rows are sent from `start` on, until they end or `stop`.
+    `make` returns the feeder; it is called in that process, so it must be a module-level function with `arguments` that
+    can be pickled. Rows are sent from `start` until they end or `stop` is called.
     """
 
     def __init__(self, make: Callable[..., Feeder], *arguments: object) -> None:
@@ -67,7 +67,7 @@ class FeederProcess:
 
 
 def _work(orders: Connection, make: Callable[..., Feeder], arguments: tuple[object, ...]) -> None:
-    """Does what the other process asks, until it asks to stop or is gone."""
+    """Executes the requests of the parent process until it asks to stop or has ended."""
     feeder = make(*arguments)
     orders.send(Progress(0.0, {}))
     parent = os.getppid()

@@ -1,4 +1,4 @@
-"""Recorded traces: rows from a file, which arrive as they did when they were recorded, at any speed."""
+"""Recorded traces: rows from a file that arrive at their recorded times, at any speed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FORMATS = {
 
 
 class RecordedRows:
-    """The rows of a trace, in its order. `restamp`: a time column that gets the times at which rows are sent."""
+    """The rows of a trace, in its order. `restamp`: the time column gets the times at which rows are sent."""
 
     def __init__(self, table: pa.Table, event_time: str, restamp: bool = False) -> None:
         self._table = table.combine_chunks()
@@ -59,7 +59,7 @@ def replay(
     """A feed of the rows of a file (Parquet, CSV, JSON lines, Arrow, ORC) or of a folder of Parquet files.
 
     - `stream`: the name of the stream; by default that of the file
-    - `time_column`: the column that says when rows arrived, a timestamp or a number of seconds; by default the first
+    - `time_column`: the column with the arrival times, timestamps or numbers of seconds; by default the first
       timestamp. Where times decrease, rows keep their order and arrive together with the latest row before them
     - `speed`: 10 sends the trace ten times as fast as it was recorded
     - `restamp`: the time column gets the times at which rows are sent; otherwise rows are sent as they are

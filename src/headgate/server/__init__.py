@@ -1,1 +1,1 @@
-"""The HTTP API, the page and the client of a running engine. The client needs nothing but Python's library."""
+"""The HTTP API, the page and the client of a running engine. The client needs only Python's standard library."""

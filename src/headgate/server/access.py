@@ -11,17 +11,17 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 SHORTEST_TOKEN = 16
-"""Characters that a token needs at least: a shorter one could be guessed."""
+"""Minimum number of characters of a token: a shorter one could be guessed."""
 
 _LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
 
 
 class AccessError(ValueError):
-    """The server cannot be started like this; the message says what to do."""
+    """The server cannot be started with these options; the message says what to do."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server that listens there.
+    """Whether a server that listens on `host` can be reached from this machine only.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, True, False)
@@ -33,7 +33,7 @@ def is_loopback(host: str) -> bool:
 
 
 def given_token(token: str | None, file: str | None) -> str | None:
-    """The token as text or from a file; AccessError if both are given or it is no good one."""
+    """The token as text or from a file; AccessError if both are given or the token is unsuitable."""
     if token is not None and file is not None:
         raise AccessError("give --token or --token-file, not both")
     if file is not None:
@@ -61,8 +61,8 @@ class Refusal:
 class Access:
     """Decides on requests. `host` is the address that the server listens on.
 
-    AccessError if that is not a loopback address and there is no token. Without a token only requests by a loopback
-    name are served: a page of another site whose name is made to resolve to this machine (DNS rebinding) has another.
+    AccessError if that is not a loopback address and there is no token. Without a token, only requests whose Host is a
+    loopback name are served: in a DNS rebinding attack, Host is the name of the attacking site.
     """
 
     def __init__(self, host: str, token: str | None = None) -> None:
@@ -79,8 +79,8 @@ class Access:
         return self._digest is not None
 
     def refusal(self, headers: Mapping[str, str], public: bool) -> Refusal | None:
-        """Why a request with these headers (names in lower case) is refused, or None. `public`: it asks for a part of
-        the page that is the same for everyone."""
+        """Why a request with these headers (names in lower case) is refused, or None. `public`: it requests
+        something that is the same for everyone."""
         host = headers.get("host", "")
         if self._digest is None and _hostname(host) not in self._names:
             return Refusal(421, "this server answers to localhost only; open it under that name")
@@ -97,7 +97,7 @@ class Access:
     def _allowed(self, authorization: str) -> bool:
         scheme, _, token = authorization.partition(" ")
         assert self._digest is not None
-        # Digests have one length: the time that the comparison takes tells nothing about the token.
+        # Digests have the same length, so the time of the comparison reveals nothing about the token.
         return hmac.compare_digest(self._digest, _digest(token.strip())) and scheme.lower() == "bearer"
 
 

@@ -1,7 +1,7 @@
-"""What a statement from the network may name: paths, Python functions, formats and options that the operator allowed.
+"""What a statement from the network may name: paths, Python functions, formats and options.
 
-The statements are checked as they are parsed, before anything is bound: binding imports functions and asks Spark about
-expressions, which evaluates constants.
+The administrator allows them when starting the server. Statements are checked after parsing and before binding, since
+binding imports functions and lets Spark analyse expressions, which evaluates constants.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from headgate.sql.errors import Script
 FORMATS = frozenset(
     "console csv delta json kafka memory noop orc parquet rate rate-micro-batch socket text".split()  # noqa: SIM905
 )
-"""Formats that are allowed without being named: their options are declared, and checked here where they are paths."""
+"""Formats that are allowed by default: their options are declared, and options that are paths are checked here."""
 
 _FUNCTIONS = {
     **dict.fromkeys(("reflect", "java_method", "try_reflect"), "calls Java methods"),
@@ -34,27 +34,27 @@ _FUNCTIONS = {
     **dict.fromkeys(("from_xml", "schema_of_xml"), "may read files"),
     "python_worker_logs": "reads the server's logs",
 }
-"""Functions of Spark's that reach outside of their arguments, and what they do."""
+"""Spark functions that access more than their arguments, and what they do."""
 
 _DESTRUCTIVE = frozenset(("cleansource",))
 """Declared options that must be allowed by name: they move or delete the files that are read."""
 
 _PATH_NAME = re.compile(r"path|dir|folder|location|file|root", re.IGNORECASE)
 _NO_PATHS = frozenset(("pathglobfilter", "maxfileage", "cleansource"))
-"""Options whose name looks like a path, and whose value is none."""
+"""Options whose name looks like that of a path, but whose value is not a path."""
 
 VARIABLES = "HEADGATE_SECRET_"
-"""What the names of environment variables begin with that statements may name."""
+"""Prefix of the environment variables that statements may name."""
 
 _GLOB = re.compile(r"[*?\[\]]")
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """What the operator allowed at the start.
+    """What the administrator allowed when starting the server.
 
     - `paths`: folders (or URIs) below which statements may read and write
-    - `functions`: modules whose functions statements may call, with the modules below them
+    - `functions`: modules whose functions statements may call, including submodules
     - `formats`: further formats of sources, tables and sinks
     - `options`: further options, as patterns: `kafka.*`
     - `protected`: folders that are never read or written: the checkpoint
@@ -94,7 +94,7 @@ class Allowed:
             return None if inside else self._outside(path)
         named = os.path.abspath(path)
         sign = _GLOB.search(named)
-        # Of a pattern: the folder that it starts from, and everything that it matches now, wherever links lead.
+        # For a pattern: its base folder, and everything that it matches now, with links resolved.
         places = [named] if sign is None else [named[: sign.start()].rpartition("/")[0] or "/", *glob(named)]
         problems = (self._place_problem(path, os.path.realpath(place)) for place in places)
         return next((problem for problem in problems if problem is not None), None)
@@ -147,7 +147,7 @@ class Allowed:
             case st.DropQuery() | st.AlterQuery() | st.PauseQuery() | st.ResumeQuery() | st.StopQuery():
                 pass
             case _:
-                # Fails closed: a statement that is new in the language must be considered here first.
+                # Fails closed: a new kind of statement is refused until it is handled here.
                 yield "this statement is not allowed on a server", statement.at
 
     def _format(
@@ -184,7 +184,7 @@ class Allowed:
 
 
 def check_literals(text: str, statements: Sequence[st.Statement], file: str = "statement") -> None:
-    """SqlError at the first secret that is written out: the statements are kept in the checkpoint."""
+    """SqlError at the first secret that is a literal: statements are kept in the checkpoint."""
     for statement in statements:
         for option in _options(statement):
             if has_literal(option.key.text, option.value):

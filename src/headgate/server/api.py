@@ -51,7 +51,7 @@ def answer(value: Any, status: int = 200) -> Response:
 
 
 class Api:
-    """The handlers, over a service. Made on the event loop that serves them."""
+    """The handlers of a service. Must be created on the event loop that serves them."""
 
     def __init__(self, service: Service, needs_token: bool) -> None:
         self._service = service
@@ -78,7 +78,7 @@ class Api:
             self._loop.call_soon_threadsafe(action)
 
     def _told(self, events: list[tuple[str, Any]]) -> None:
-        """On any thread: the service has news for those that follow the metrics."""
+        """Called on any thread: sends events of the service to the clients that follow the metrics."""
         if len(self._metrics_followers):
             data = b"".join(event(kind, value) for kind, value in events)
             self._soon(partial(self._metrics_followers.send, data))
@@ -89,7 +89,7 @@ class Api:
     # Handlers ---------------------------------------------------------------------------------------------
 
     def _handled(self, name: str) -> Callable[[Request], Awaitable[Response]]:
-        """The handler of this name; what is refused becomes a message. No error shows more than its message."""
+        """The handler of this name; an error becomes a response that shows only a message."""
         handler: Callable[[Request], Awaitable[Response]] = getattr(self, name)
 
         async def handled(request: Request) -> Response:
@@ -272,7 +272,7 @@ class Api:
         return value
 
     async def _body(self, request: Request, member: str) -> dict[str, Any]:
-        """The JSON object of a request, with one member. Only JSON is taken: a form of another site cannot send it."""
+        """The JSON object of a request, with one member. Only JSON is accepted: forms of other sites cannot send it."""
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
             raise RequestError(415, f"send the header Content-Type: {JSON}")
         data = await request.body()
@@ -294,12 +294,12 @@ def _streamed(follower: Follower, gone: Callable[[], None], first: bytes) -> Res
         finally:
             gone()
 
-    # Proxies must not collect events.
+    # Proxies must not buffer events.
     return StreamingResponse(events(), media_type=EVENTS, headers={"X-Accel-Buffering": "no"})
 
 
 def _accepts(request: Request, media: str, only: bool = False) -> bool:
-    """Whether a request accepts a media type; `only`: by its own name."""
+    """Whether a request accepts a media type; `only`: by name, not by a wildcard."""
     accepted = [each.partition(";")[0].strip().lower() for each in request.headers.get("accept", "*/*").split(",")]
     return media in accepted or (not only and any(each in ("*/*", f"{media.partition('/')[0]}/*") for each in accepted))
 

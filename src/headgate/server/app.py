@@ -1,4 +1,4 @@
-"""The application: routes, the files of the page, and what is checked before any of them is called."""
+"""The application: routes, the files of the page, and the checks before each request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGE = {
         for name in ("page", "calls", "charts", "graph", "editor", "tables")
     },
 }
-"""The files of the page by path: the same for everyone, and served to everyone who reaches the server."""
+"""The files of the page by path: the same for everyone, and served without a token."""
 
 _HEADERS = {
     "content-security-policy": (
@@ -43,7 +43,7 @@ _HEADERS = {
 
 
 class Guarded:
-    """Checks requests before the application sees them: who calls, from where, and how much is sent."""
+    """Checks requests before the application sees them: host, origin, token and size of the body."""
 
     def __init__(self, app: Starlette, access: Access, body: int) -> None:
         self._app = app
@@ -92,7 +92,7 @@ class Guarded:
             await self._refuse(Refusal(error.status, str(error)), scope, receive, send)
 
     def end_streams(self) -> None:
-        """Ends all streams of events: a server waits for them when it stops. Any thread may call it."""
+        """Ends all streams of events, which a stopping server would wait for. Any thread may call it."""
         api: Api | None = getattr(self._app.state, "api", None)
         if api is not None:
             api.end_soon()
@@ -138,7 +138,7 @@ def application(service: Service, access: Access) -> Guarded:
         lifespan=lifespan,
         exception_handlers={HTTPException: unknown},
     )
-    # A path with a slash too many is refused, not redirected.
+    # A path with an extra slash is refused, not redirected.
     app.router.redirect_slashes = False
     return Guarded(app, access, service.limits.body)
 

@@ -1,4 +1,4 @@
-"""Puts a server together: the engine, what it may do, its log of statements, and the HTTP server in front of it."""
+"""Assembles a server: the engine, what statements may name, the log of statements, and the HTTP server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_PORT = 8642
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server listens, and the token that it asks for."""
+    """Where a server listens, and the token that it requires."""
 
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
@@ -28,7 +28,7 @@ class Address:
     token_file: str | None = None
 
     def access(self) -> Access:
-        """AccessError if the token is no good, or missing where one is needed."""
+        """AccessError if the token is unsuitable, or missing where one is required."""
         return Access(self.host, given_token(self.token, self.token_file))
 
 
@@ -42,7 +42,7 @@ def allowed(
 ) -> Allowed:
     """What statements may name; without `paths` everything below the working directory.
 
-    AccessError if a path is no folder, or if a statement could read the token.
+    AccessError if a path is not a folder, or if a statement could read the token.
     """
     folders = tuple(paths) or (os.getcwd(),)
     for folder in folders:

@@ -1,4 +1,4 @@
-"""A client of a running server, with the methods of `Engine`. Needs nothing but Python's library and Arrow."""
+"""A client of a running server, with the methods of `Engine`. Needs only Python's standard library and Arrow."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "http://127.0.0.1:8642"
 _PATIENCE = 120.0
-"""Seconds to wait for an answer: an engine that is starting, or a plan that restarts lanes, takes its time."""
+"""Seconds to wait for an answer: starting an engine or restarting lanes takes a while."""
 
 
 class ServerError(RuntimeError):
-    """The server cannot be reached or refuses; the message says why. `status` is that of HTTP, 0 without an answer."""
+    """The server cannot be reached or refuses; the message says why. `status`: the HTTP status, 0 without an answer."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -35,9 +35,9 @@ def connect(url: str = DEFAULT_URL, token: str | None = None) -> Client:
 
 
 class Client:
-    """Calls a server. Each call has a connection of its own: all methods may be called from any thread.
+    """Calls a server. Each call opens its own connection, so all methods may be called from any thread.
 
-    Statements that are refused raise SqlError with the place in the text, everything else raises ServerError.
+    A refused statement raises SqlError with the position in the text, any other failure raises ServerError.
     """
 
     def __init__(self, url: str = DEFAULT_URL, token: str | None = None) -> None:
@@ -84,7 +84,7 @@ class Client:
             self.execute(before + select, name)
         except SqlError as error:
             if error.line > 1:
-                # Places are those of the SELECT, as they are for `Engine.query`.
+                # Positions refer to the SELECT, as in `Engine.query`.
                 raise SqlError(error.message, name, error.line - 1, error.column) from None
             raise
         return self.declared(name)
@@ -112,7 +112,7 @@ class Client:
         self._call("POST", f"{_query(name)}/resume")
 
     def retry(self, name: str) -> None:
-        """Runs a query that failed again."""
+        """Runs a failed query again."""
         self._call("POST", f"{_query(name)}/retry")
 
     @property
@@ -145,8 +145,8 @@ class Client:
             return pa.ipc.open_stream(response.read()).read_all()
 
     def follow(self, query: str, listener: Callable[[list[dict[str, Any]]], None]) -> Callable[[], None]:
-        """Calls `listener` with the new rows of each epoch, on a thread, until the function that is returned is
-        called, the query is dropped or the server ends."""
+        """Calls `listener` with the new rows of each epoch, on a separate thread, until the returned function is
+        called, the query is dropped or the server stops."""
         events = self.events(f"{_query(query)}/results/events")
         next(events)
         ended = threading.Event()
@@ -162,7 +162,7 @@ class Client:
         return ended.set
 
     def rows(self, query: str) -> Iterator[dict[str, Any]]:
-        """The rows of a query as they come, until it is dropped or the server ends."""
+        """The new rows of a query as they are published, until it is dropped or the server stops."""
         for kind, value in self.events(f"{_query(query)}/results/events"):
             if kind == "results":
                 yield from value["rows"]
@@ -218,7 +218,7 @@ class Client:
         accept: str = "application/json",
         patience: float | None = _PATIENCE,
     ) -> HTTPResponse:
-        """Sends a request; returns the answer if it is a success. Closing the answer closes the connection."""
+        """Sends a request; returns the response if it succeeds. Closing the response closes the connection."""
         make = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
         connection = make(self._parts.hostname or "", self._parts.port, timeout=patience)
         headers = {"Accept": accept, "Connection": "close"}

@@ -8,14 +8,14 @@ from typing import Any
 from headgate.spark.storage import open_storage
 
 _BYTES = 1 << 16
-"""Bytes that are read of a file at most, from its end."""
+"""Most bytes that are read from the end of a file."""
 
 _TEXT = 2000
-"""Characters of a row that are shown."""
+"""Most characters of a row that are shown."""
 
 
 def newest_letters(folder: str, limit: int) -> list[dict[str, Any]]:
-    """The newest malformed rows: stream, reason and text, newest first; none if the folder is not there."""
+    """The newest malformed rows: stream, reason and text, newest first; none if the folder does not exist."""
     try:
         storage = open_storage(folder)
         names = storage.names()
@@ -37,7 +37,7 @@ def newest_letters(folder: str, limit: int) -> list[dict[str, Any]]:
 
 
 def _letter(line: str) -> dict[str, Any] | None:
-    """One line; None if it is cut or is none."""
+    """Parses one line; None if it is truncated or not a dead letter."""
     try:
         values = json.loads(line)
         return {key: str(values[key])[:_TEXT] for key in ("stream", "reason", "row")}

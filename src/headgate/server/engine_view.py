@@ -19,7 +19,7 @@ from headgate.server.masking import Secrets
 from headgate.server.query_graph import drawing, live_figures
 
 _FRESH = 0.25
-"""Seconds for which metrics are not computed again."""
+"""Seconds for which computed metrics are reused."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class EngineView:
     """Reads an engine for clients. Any thread may call it.
 
     - `secrets`: texts that are masked; `rows`: the most rows of one answer
-    - `version`: number of changes so far; `changed` counts one
+    - `version`: number of changes so far, incremented by `changed`
     """
 
     def __init__(self, engine: Engine, secrets: Secrets, rows: int) -> None:
@@ -48,12 +48,12 @@ class EngineView:
         self._metrics: tuple[float, dict[str, Any]] | None = None
 
     def changed(self) -> None:
-        """Something was registered, dropped or set."""
+        """Called after something was registered, dropped or set."""
         self.version += 1
         self._metrics = None
 
     def metrics(self) -> dict[str, Any]:
-        """`Engine.metrics`, at most a quarter of a second old, with `read`: rows of each stream in the network."""
+        """`Engine.metrics`, at most a quarter of a second old, with `read`: rows read from each stream."""
         known = self._metrics
         if known is not None and time.monotonic() - known[0] < _FRESH:
             return known[1]

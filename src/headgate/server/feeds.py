@@ -1,7 +1,7 @@
-"""Passes results and metrics to the clients that follow them: encoded once, however many they are.
+"""Passes results and metrics to the clients that follow them; encodes them once for all clients.
 
 Everything here runs on the event loop, except for the listeners that the engine calls. A client that reads too slowly
-misses events and is told how many; it never makes anything else wait.
+misses events and gets their number; it never blocks anything else.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from headgate.server.rows import columns, dumps, json_rows
 from headgate.spark.results import Results
 
 _WAITING = 64
-"""Events that may wait for a client."""
+"""Most events that wait for a client."""
 
 _SILENCE = 15.0
-"""Seconds without an event after which a comment is sent: connections that are silent may be cut."""
+"""Seconds without an event after which a comment is sent: idle connections may be closed."""
 
 
 def event(kind: str, value: Any) -> bytes:
@@ -30,7 +30,7 @@ def event(kind: str, value: Any) -> bytes:
 
 
 class Follower:
-    """A client: the events that wait for it."""
+    """A client, with its queue of events."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING)
@@ -47,13 +47,13 @@ class Follower:
             self._missed += 1
 
     def end(self) -> None:
-        """No more events follow."""
+        """Ends the stream of events."""
         while self._queue.full():
             self._queue.get_nowait()
         self._queue.put_nowait(None)
 
     async def events(self) -> AsyncIterator[bytes]:
-        """The events as they come, and comments while there are none."""
+        """The events as they arrive, and comments while there are none."""
         while True:
             try:
                 data = await asyncio.wait_for(self._queue.get(), _SILENCE)
@@ -91,7 +91,7 @@ class Followers:
 
 
 class ResultFeeds:
-    """The clients that follow results, by query. `most`: rows of an epoch that are sent at most, the newest."""
+    """The clients that follow results, by query. `most`: most rows of an epoch that are sent, the newest ones."""
 
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop, most: int) -> None:
         self._engine = engine
@@ -104,14 +104,14 @@ class ResultFeeds:
         return sum(map(len, self._followers.values()))
 
     def add(self, query: str) -> Follower:
-        """A client follows the results of a query from now on; EngineError if there is no such query."""
+        """Adds a client that follows the results of a query; EngineError if there is no such query."""
         if query not in self._followers:
             self._ends[query] = self._engine.follow(query, lambda results: self._listen(query, results))
             self._followers[query] = Followers()
         return self._followers[query].add()
 
     def remove(self, query: str, follower: Follower) -> None:
-        """A client is gone."""
+        """Removes a client that has disconnected."""
         followers = self._followers.get(query)
         if followers is not None:
             followers.remove(follower)
@@ -120,14 +120,14 @@ class ResultFeeds:
                 self._ends.pop(query)()
 
     def end(self, query: str | None = None) -> None:
-        """A query is gone, or with None everything: those that follow it get no more."""
+        """Ends the streams of all clients that follow a query, or with None of all clients."""
         for name in [query] if query is not None else list(self._followers):
             if name in self._followers:
                 self._followers.pop(name).end()
                 self._ends.pop(name)()
 
     def _listen(self, query: str, results: Results) -> None:
-        """On the publisher's thread."""
+        """Called on the publisher's thread."""
         self._loop.call_soon_threadsafe(self._arrived, query, results, time.time())
 
     def _arrived(self, query: str, results: Results, moment: float) -> None:
@@ -136,7 +136,7 @@ class ResultFeeds:
             followers.send(event("results", {"epoch": results.epoch, "time": moment, **self.values(results)}))
 
     def values(self, results: Results) -> dict[str, Any]:
-        """The newest rows of an epoch. Of a query that replaces rows each has its key, and whether it is deleted."""
+        """The newest rows of an epoch. If the query replaces rows, each has its key, and whether it is deleted."""
         table = results.table
         first = max(0, table.num_rows - self._most)
         found = {"skipped": first, **rows_of(table.slice(first))}

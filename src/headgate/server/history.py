@@ -1,4 +1,4 @@
-"""What the charts of the page show: samples of the metrics, one a second, and events between them."""
+"""The data of the charts on the page: samples of the metrics, one per second, and events between them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class History:
         self._totals: tuple[float, dict[str, int], int, int] | None = None
 
     def sample(self, metrics: Mapping[str, Any], latencies: Mapping[str, Latency]) -> dict[str, Any]:
-        """A sample of now: totals, and the figures of each class since the sample before."""
+        """Takes a sample: totals, and the figures of each class since the previous sample."""
         now = time.time()
         read = sum(metrics.get("read", {}).values())
         published = {name: query["published"] for name, query in metrics["queries"].items()}

@@ -11,7 +11,7 @@ _OPTION = re.compile(r"[`'\"]?([\w.\-]+)[`'\"]?\s*[=,]?\s*'((?:[^'\\]|\\.|'')*)'
 
 
 def secrets_in(sql: str) -> set[str]:
-    """The secrets in a text of statements, which need not be correct: values behind names of secret options.
+    """The secrets in a text of statements, which may be malformed: the values of secret options.
 
     >>> sorted(secrets_in("OPTIONS (password 'hunter2', path 'x', `kafka.sasl.jaas.config` = 'a b c')"))
     ['a b c', 'hunter2']
@@ -20,7 +20,7 @@ def secrets_in(sql: str) -> set[str]:
 
 
 class Secrets:
-    """The secrets of everything declared, hidden in texts. Any thread may call it."""
+    """Hides the secrets of all declarations in texts. Any thread may call it."""
 
     def __init__(self) -> None:
         self._known: frozenset[str] = frozenset()
@@ -30,5 +30,5 @@ class Secrets:
         self._known |= set(values)
 
     def masked(self, text: str, also: Iterable[str] = ()) -> str:
-        """A text as it may be shown."""
+        """The text with all secrets hidden."""
         return hidden(text, self._known.union(also))

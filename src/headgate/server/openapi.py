@@ -1,4 +1,4 @@
-"""The OpenAPI document: made from the same table as the routes, so that it names exactly what there is."""
+"""The OpenAPI document: generated from the same table as the routes, so that it describes exactly what exists."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Operation:
 
     - `answers`: the schema of each media type that it may answer with
     - `body`: the name of the schema of its body, if it has one
-    - `refuses`: the statuses of its refusals, beside those that every operation has
+    - `refuses`: the statuses of its refusals, besides those that every operation has
     """
 
     method: str

@@ -1,4 +1,4 @@
-"""The operations of the API, as data: the routes and the OpenAPI document are made of this list.
+"""The operations of the API, as data: the routes and the OpenAPI document are generated from this list.
 
 The name of an operation is that of its handler in `Api`.
 """
@@ -32,22 +32,22 @@ def _list(name: str, items: Schema) -> Answer:
 
 
 def _read(path: str, name: str, about: str, answer: Answer, *parameters: Schema) -> Operation:
-    """Asks the engine; refused while that starts."""
+    """An operation that reads the engine; refused while the engine starts."""
     return Operation("GET", path, name, about, answer, refuses=(503,), parameters=parameters)
 
 
 def _change(method: str, path: str, name: str, about: str, answer: Answer, body: str | None = None) -> Operation:
-    """Changes the engine; refused while that starts or if its state does not allow it."""
+    """An operation that changes the engine; refused while the engine starts or if its state does not allow it."""
     return Operation(method, path, name, about, answer, body=body, refuses=(409, 503))
 
 
 def _statements(path: str, name: str, about: str, *refuses: int) -> Operation:
-    """Takes statements; refused if too many wait."""
+    """An operation that takes statements; refused if a limit is exceeded."""
     return Operation("POST", path, name, about, _one("Done"), body="Statement", refuses=(*refuses, 429, 503))
 
 
 def _follow(path: str, name: str, about: str, *refuses: int) -> Operation:
-    """Stays open and sends events; refused if too many clients follow."""
+    """An operation that stays open and sends events; refused if too many clients follow."""
     return Operation("GET", path, name, about, {EVENTS: TEXT}, refuses=(429, *refuses))
 
 

@@ -78,7 +78,7 @@ def exposition(metrics: Mapping[str, Any], up: bool, followers: int) -> str:
 
 
 def _named(label: str, name: str, figures: Any) -> dict[str, str]:
-    """The labels of a stream, class or query; a query has also its class."""
+    """The labels of a stream, class or query; a query also has its class."""
     return {label: name, "class": figures["class"]} if label == "query" else {label: name}
 
 
@@ -127,7 +127,7 @@ def _escaped(value: str) -> str:
 
 
 def _number(value: float) -> str:
-    """A number in full, without a fraction where there is none.
+    """A number in full; a whole number has no fraction.
 
     >>> _number(3.0), _number(0.25), _number(1e17)
     ('3', '0.25', '100000000000000000')

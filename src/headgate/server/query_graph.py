@@ -1,4 +1,4 @@
-"""The query graph as the page draws it: boxes with their places, edges, and the live figures of operators and units."""
+"""The query graph as the page draws it: positions of boxes, edges, and the live figures of operators and units."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def drawing(found: Explanation) -> dict[str, Any]:
 
 
 def live_figures(metrics: Mapping[str, Any], numbers: Mapping[str, int]) -> dict[str, Any]:
-    """The figures that change: of each operator by its number in the drawing, and the units of the present cut.
+    """The live figures: of each operator by its number in the drawing, and of the units of the present cut.
 
-    `numbers` has the number of each operator by its key. Several replicas run parts of operators, which have other
-    keys: those have no figures here.
+    `numbers` has the number of each operator by its key. With several replicas, parts of operators run under other
+    keys; these have no figures here.
     """
     operators: dict[str, Any] = {}
     by_name: dict[str, int] = {}

@@ -16,7 +16,7 @@ from headgate.graph.types import sql_name
 
 
 def columns(schema: pa.Schema) -> list[dict[str, str]]:
-    """Names and SQL types; two columns of one name get different ones."""
+    """Names and SQL types; duplicate names are made unique."""
     names = unique_names(schema.names)
     return [{"name": name, "type": sql_name(field.type)} for name, field in zip(names, schema, strict=True)]
 
@@ -33,7 +33,7 @@ def json_rows(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: times in ISO 8601, bytes in Base64, decimals, durations, NaN and infinities as text."""
+    """A value for JSON: times in ISO 8601, bytes in Base64, decimals, durations, NaN and infinities as text."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
@@ -62,7 +62,7 @@ def dumps(value: Any) -> bytes:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Names as keys of an object.
+    """Makes names unique, for the keys of an object.
 
     >>> unique_names(["a", "b", "a"])
     ['a', 'b', 'a (2)']

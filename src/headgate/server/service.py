@@ -1,6 +1,6 @@
-"""A running engine as the server uses it: what is registered and kept, its state, samples, and what clients may do.
+"""The engine behind the server: what is registered and kept, its state, samples, and the operations of clients.
 
-All methods may be called from any thread and may wait for the engine; the API calls them on worker threads.
+All methods may be called from any thread and may block on the engine; the API calls them on worker threads.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EVERY = 1.0
 """Seconds between two samples."""
 
 _PATIENCE = (2.0, 60.0)
-"""Seconds until an engine that failed is started again: at first, and at most."""
+"""Seconds until a failed engine is restarted: the first time, and at most."""
 
 log = logging.getLogger("headgate.server")
 
@@ -42,8 +42,8 @@ class LimitError(ValueError):
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """What clients may use at most: bytes of a request, characters of a statement's text, registered queries, other
-    declarations, rows of one answer, and clients that follow something."""
+    """Limits for clients: bytes of a request, characters of a statement's text, registered queries, other declarations,
+    rows of one answer, and clients that follow results or metrics."""
 
     body: int = 1 << 20
     statement: int = 200_000
@@ -56,8 +56,8 @@ class ServerLimits:
 class Service:
     """An engine, what clients have registered, and samples of its metrics. `view` is what clients see of it.
 
-    Without a log of `statements` nothing that clients register outlives the engine. `listeners` are called with events,
-    each a kind and a value, once a second and when something changes; `dropped` with names of queries that are gone.
+    Without a log of `statements`, what clients register is lost when the engine ends. `listeners` are called with
+    events, each a kind and a value, once a second and after each change; `dropped` with the names of dropped queries.
     """
 
     def __init__(
@@ -89,17 +89,17 @@ class Service:
     # Running ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Starts the engine in the background, with everything that is registered; after a failure, again and again."""
+        """Starts the engine in the background with everything that is registered, and restarts it after failures."""
         self._run("headgate-engine", self._keep_running)
         self._run("headgate-samples", self._sample)
 
     def attach(self) -> None:
-        """For an engine that its owner starts and stops: only samples are taken."""
+        """Only takes samples, of an engine that its owner starts and stops."""
         self._run("headgate-watch", self._watch)
         self._run("headgate-samples", self._sample)
 
     def _watch(self) -> None:
-        # Waits while the engine starts, which holds its lock.
+        # Blocks while the engine starts, since starting holds its lock.
         self.engine.metrics()
         self._set("running")
 
@@ -128,13 +128,13 @@ class Service:
         }
 
     def await_engine(self, seconds: float) -> bool:
-        """Waits until the engine is not starting; False if it still is after this time."""
+        """Waits until the engine is no longer starting; False if it still is after `seconds`."""
         with self._changed_state:
             return self._changed_state.wait_for(lambda: self._state != "starting" or self._stop.is_set(), seconds)
 
     def begin_with(self, text: str, file: str) -> None:
-        """Executes a script of the operator's, which may name anything, unless the log already has statements. Called
-        before `start`; SqlError if the script is wrong."""
+        """Executes a script of the administrator, which may name anything, unless the log already has statements.
+        Called before `start`; SqlError if the script is wrong."""
         if self._statements is not None and self._statements.statements:
             return
         statements = list(parse(Script(text, file)))
@@ -152,7 +152,7 @@ class Service:
         """Executes statements and keeps them, all or none; SqlError, SourceError, SinkError, LimitError if refused."""
         with self._lock:
             statements = self._checked(text)
-            # Refused before anything is written; binding again is cheap.
+            # A wrong statement is refused before the log is written; binding twice is cheap.
             self.engine.check(text, "statement")
             before = None if self._statements is None else list(self._statements.statements)
             if self._statements is not None and before is not None:
@@ -194,7 +194,7 @@ class Service:
             self.execute(f"RESUME QUERY {quoted(self._known(query))}")
 
     def retry(self, query: str) -> None:
-        """Runs a query that failed again; EngineError if there is none, or it has not failed."""
+        """Runs a failed query again; EngineError if there is no such query, or it has not failed."""
         with self._lock:
             self.engine.retry(query)
             self._changed(f"query {query} tried again")
@@ -256,7 +256,7 @@ class Service:
                 patience = min(2 * patience, _PATIENCE[1])
 
     def _restore(self) -> None:
-        """Declares what the log has. A statement that cannot be executed any more stays in the log."""
+        """Executes the statements of the log. A statement that fails now stays in the log."""
         if self._statements is None or self._restored:
             return
         for statement in self._statements.statements:
@@ -297,7 +297,7 @@ class Service:
         )
 
     def _note_decisions(self) -> None:
-        """Makes events of the decisions that are new."""
+        """Adds events for new decisions."""
         new = [decision for decision in self.engine.decisions() if decision["at"] > self._decided]
         for decision in new:
             self._decided = decision["at"]
@@ -310,7 +310,7 @@ class Service:
             listener(events)
 
     def _changed(self, text: str, kind: str = "change") -> None:
-        """Something was registered, dropped or set."""
+        """Called after something was registered, dropped or set."""
         self.view.changed()
         self._tell([("event", self.history.note(kind, text)), ("status", self.status())])
 
@@ -322,7 +322,7 @@ class Service:
         if len(text) > self.limits.statement:
             raise LimitError(f"the text has {len(text):,} characters; at most {self.limits.statement:,} are allowed")
         try:
-            # Arrow and the JVM cannot hold them.
+            # Arrow and the JVM cannot represent lone surrogates.
             text.encode()
         except UnicodeEncodeError as error:
             raise SqlError("this is not a character", "statement", text[: error.start].count("\n") + 1, 1) from None
@@ -356,5 +356,5 @@ def _summary(done: Sequence[Result]) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name in a statement."""
+    """A name quoted for a statement."""
     return "`" + name.replace("`", "``") + "`"

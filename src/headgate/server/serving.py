@@ -1,4 +1,4 @@
-"""Serves an application on a thread of its own."""
+"""Serves an application on a separate thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headgate.server.app import Guarded
 
 
 class PageServer:
-    """An HTTP server on a thread. `port` 0 means any that is free; `url` has the one it got.
+    """An HTTP server on a thread. `port` 0 means any free port; `url` has the actual one.
 
     AccessError if the port is taken.
     """
@@ -29,12 +29,12 @@ class PageServer:
             reason = (error.strerror or str(error)).lower()
             raise AccessError(f"cannot listen on {host}, port {port}: {reason}; give another with --port") from error
         self._app = app
-        # Requests are not logged: the address of one may hold what nobody else should read.
+        # Requests are not logged: a URL may contain confidential data.
         config = uvicorn.Config(
             app,
             access_log=False,
             log_level="error",
-            # Its own would enable loggers of this process that somebody has disabled.
+            # The default of uvicorn would re-enable disabled loggers of this process.
             log_config=None,
             lifespan="on",
             server_header=False,
@@ -47,7 +47,7 @@ class PageServer:
         self._thread = threading.Thread(target=self._serve, name="headgate-http", daemon=True)
 
     def start(self) -> None:
-        """Returns when requests are served."""
+        """Starts serving; returns when requests are served."""
         self._thread.start()
         while not self._server.started and self._thread.is_alive():
             self._thread.join(0.01)

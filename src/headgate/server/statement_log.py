@@ -1,7 +1,7 @@
 """The log of what is registered on a server: the statements and the policy that a restart begins with.
 
-`statements.json` in the checkpoint. It appears whole or not at all, and only its owner may read it. It has no passwords
-(`allowed.check_literals`).
+The log is `statements.json` in the checkpoint. It is replaced atomically, and only its owner may read it. It contains
+no passwords (`allowed.check_literals`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LoggedStatement:
 
 
 def split(text: str, statements: Sequence[st.Statement]) -> list[LoggedStatement]:
-    """The text of each of the statements that a text was parsed into."""
+    """The parsed statements of a text, each with its part of the text."""
     if not statements:
         return []
     ends = [*(statement.at for statement in statements[1:]), len(text)]
@@ -47,7 +47,7 @@ def split(text: str, statements: Sequence[st.Statement]) -> list[LoggedStatement
 
 
 def compacted(log: Iterable[LoggedStatement]) -> list[LoggedStatement]:
-    """A shorter log with the same effect: a query that was dropped is left out, unless another statement reads it; of
+    """A shorter log with the same effect: a dropped query is left out, unless another statement reads it; of repeated
     settings only the last is kept."""
     kept = _last_settings(list(log))
     for dropped in [each for each in kept if each.kind == st.DropQuery.__name__]:
@@ -62,7 +62,7 @@ def compacted(log: Iterable[LoggedStatement]) -> list[LoggedStatement]:
 
 
 def _last_settings(log: list[LoggedStatement]) -> list[LoggedStatement]:
-    """Without what was set again later: objectives, whether a query is paused, and the same change of a query."""
+    """The log without settings that a later statement overrides: objectives, pauses, and the same change of a query."""
     last: dict[tuple[str, ...], int] = {}
     for place, each in enumerate(log):
         last[_setting(each, place)] = place
@@ -142,7 +142,7 @@ class StatementLog:
             ) from error
 
     def replace(self, statements: Sequence[LoggedStatement]) -> None:
-        """Changes what is registered; CheckpointError if it cannot be written, and nothing has changed then."""
+        """Replaces the statements; CheckpointError if the log cannot be written, and then nothing has changed."""
         self._write(statements, self.policy)
         self.statements = list(statements)
 

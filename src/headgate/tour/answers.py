@@ -1,4 +1,4 @@
-"""Answers of one side, with the age of the rows behind them when they can be read: the same for both sides."""
+"""Collects the answers of one side and measures their ages, in the same way for both sides."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Counts = npt.NDArray[np.int64]
 class Age:
     """The ages (s) of some answers: how many, their mean and their 99th percentile; None without answers.
 
-    `overdue` answers were not given when the side was stopped, but count in the mean and the percentile, with the age
-    that they had reached: so these are lower bounds.
+    `overdue`: number of answers that were missing when the side was stopped. They count in the mean and the percentile
+    with the age that they had reached, so both are lower bounds.
     """
 
     count: int
@@ -73,7 +73,7 @@ class Answers:
         return Age.of(_joined([now - sent[(sent >= low) & (sent < high)] for now, sent in self._of(queries)]))
 
     def given(self, query: str, seconds: float, width: float = 0.5) -> Counts:
-        """How many answers a query gave to rows of each `width` seconds."""
+        """The number of answers of a query, by the time at which rows were sent, in steps of `width` seconds."""
         steps = int(np.ceil(seconds / width))
         times = _joined([sent for _, sent in self._of([query])]) - self.began
         return np.histogram(times, np.arange(steps + 1) * width)[0].astype(np.int64)
@@ -81,7 +81,7 @@ class Answers:
     def with_overdue(
         self, queries: Collection[str], due: Mapping[str, Counts], seconds: float, width: float = 0.5
     ) -> Age:
-        """The ages of all answers of these queries. Where fewer were given than are `due`, the others are overdue."""
+        """The ages of all answers of these queries. Answers that are `due` but missing are overdue."""
         overdue: list[Numbers] = []
         for query in queries:
             if query in due:
@@ -109,22 +109,22 @@ class Answers:
 
 
 def due(sides: Sequence[Answers], queries: Collection[str], seconds: float) -> dict[str, Counts]:
-    """The answers that each query owes for its rows: those of the side that gave more of them.
+    """The number of answers that are due for each query, by step: that of the side with more answers.
 
-    Both sides get the same rows and run the same SELECTs, so that a row has the same answers on both.
+    Both sides get the same rows and run the same SELECTs, so a row has the same answers on both.
     """
     return {query: max((side.given(query, seconds) for side in sides), key=np.sum) for query in queries}
 
 
 def lacking(due: Counts, given: Counts) -> Counts:
-    """How many of the answers due in each step were never given. An answer may be in a neighbouring step: windows of
-    two runs begin at different moments after their starts.
+    """The number of due answers that are missing, by step. An answer may fall into a neighbouring step: the windows of
+    two runs begin at different times after their starts.
 
     >>> lacking(np.array([1, 1, 2, 0]), np.array([0, 2, 1, 0])).tolist()
     [0, 0, 1, 0]
     """
     behind = np.maximum(np.cumsum(due) - np.cumsum(given), 0)
-    # What is made up for later does not lack.
+    # Answers that a later step makes up for are not missing.
     for_good = np.minimum.accumulate(behind[::-1])[::-1]
     missing: Counts = np.diff(for_good, prepend=0)
     return missing

@@ -13,7 +13,7 @@ from headgate.tour.plan import Timeline
 
 @dataclass(frozen=True)
 class SideOutcome:
-    """What one side did. Curves are (seconds, values); `ages` and `curves` are by class."""
+    """The measurements of one side. Curves are (seconds, values); `ages` and `curves` are by class."""
 
     title: str
     rows: int
@@ -28,7 +28,7 @@ class SideOutcome:
 
 @dataclass(frozen=True)
 class TourOutcome:
-    """Both sides, what was fed, and class critical during the bursts under each policy of Headgate."""
+    """The outcome of both sides, the timeline, and class critical during the bursts under each policy of Headgate."""
 
     timeline: Timeline
     plain: SideOutcome
@@ -48,7 +48,7 @@ class TourOutcome:
         return one / two if one is not None and two else None
 
     def table(self) -> list[list[str]]:
-        """A row for each class, below the names of the columns."""
+        """A header row, then a row for each class."""
         rows = [["class", "plain mean", "p99", "answers", "Headgate mean", "p99", "answers", "times faster"]]
         for cls, plain in self.plain.ages.items():
             ours, faster = self.headgate.ages[cls], self.times_faster(cls)
@@ -104,12 +104,12 @@ def _cells(age: Age) -> list[str]:
 
 
 def _late(age: Age) -> bool:
-    """Whether so many answers are overdue that the mean is only a lower bound."""
+    """Whether more than 1% of the answers are overdue, so that the mean is only a lower bound."""
     return age.overdue > 0.01 * (age.count + age.overdue)
 
 
 def text_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table as lines: the first column to the left, the others to the right.
+    """A table as lines: the first column is left-aligned, the others are right-aligned.
 
     >>> text_table([["class", "mean"], ["critical", "1 s"]])
     ['class     mean', '--------  ----', 'critical   1 s']

@@ -1,4 +1,4 @@
-"""What both sides of the tour get: the queries, the rows, and what happens when."""
+"""The input of both sides of the tour: the queries, the rows, and the timeline of events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headgate.tour.functions import POISON
 SEED = 7
 REPORTS = 7
 CALM, BURST = 0.2, 1.6
-"""Work of the reports in cores: usually, and during a burst."""
+"""Load of the reports in cores: normally, and during a burst."""
 WEATHER = 200.0
 EVERY = 1.0
 """Seconds between two files of a stream: plain Structured Streaming is very slow with many small files."""
@@ -50,9 +50,9 @@ def script() -> tuple[str, list[TourQuery]]:
 
 @dataclass(frozen=True)
 class Timeline:
-    """What happens when, in seconds after the start of a side; `rate` and `peak` are in readings per second.
+    """The events of a side, in seconds after its start; `rate` and `peak` are in readings per second.
 
-    Two bursts; a reading on which a function raises after the first; the policy changes before the second.
+    There are two bursts. Between them, first a reading arrives on which a function raises, then the policy changes.
     """
 
     seconds: float

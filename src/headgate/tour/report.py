@@ -1,4 +1,4 @@
-"""The report of a tour as one HTML file, with its plots inside."""
+"""The report of a tour as one HTML file with embedded plots."""
 
 from __future__ import annotations
 

@@ -38,18 +38,18 @@ from headgate.tour.screen import Screen, SideView, TourView
 from headgate.tour.sides import LATENCY, HeadgateSide, PlainSide, Side
 
 _GRACE = 2.0
-"""Seconds that a side has, after its last row, to answer."""
+"""Seconds that a side has to answer after its last row."""
 _TICK = 0.25
 _RECENT = 2.0
 _WARM = 30.0
-"""Most seconds that a side has for its start."""
+"""Most seconds that a side has to start."""
 
 
 ServedPage = Callable[[Engine], AbstractContextManager[str]]
 
 
 class Tour:
-    """One tour. `page` serves the page of the running engine and gives its address."""
+    """One tour. `page` serves the page of the running engine and returns its address."""
 
     def __init__(self, screen: Screen, view: TourView, seconds: float, page: ServedPage) -> None:
         self._screen = screen
@@ -65,7 +65,7 @@ class Tour:
         view.headgate.doing = "one Spark job"
 
     def run(self) -> TourOutcome:
-        """Both sides; returns what was measured."""
+        """Runs both sides; returns the measurements."""
         self._say("Spark starts")
         spark = local_session("headgate-demo")
         try:
@@ -82,7 +82,7 @@ class Tour:
         finally:
             spark.stop()
         both = (before.answers, side.answers)
-        # What updates earlier answers owes none in particular, and a query that has failed owes none any more.
+        # A query that updates earlier answers has no fixed number of them, and a failed query has no more answers due.
         owing = [
             query.name for query in self._queries if query.name not in {*UPDATING, *plain.failures, *ours.failures}
         ]
@@ -194,7 +194,7 @@ class Tour:
         )
 
     def _planned(self, side: Side) -> list[tuple[float, Callable[[], str]]]:
-        """What happens at which second; each returns what to say."""
+        """The planned events: the second, and a function that triggers the event and returns its text."""
         timeline = self._timeline
         burst = (
             f"burst: {timeline.peak:,.0f} readings/s; the reports alone would need {BURST:.1f} cores"

@@ -13,7 +13,7 @@ from headgate.cli.live_view import duration, size
 
 _BARS, _ASCII = " ▁▂▃▄▅▆▇█", " _.-=+*#@"
 _AGES = (0.05, 20.0)
-"""The scale of ages (s)."""
+"""The lowest and the highest age (s) of the scale."""
 _LINE_EVERY = 5.0
 _MOST_WIDTH = 100
 
@@ -132,7 +132,7 @@ class Screen:
         self._last = time.monotonic()
 
     def say(self, text: str) -> None:
-        """An event: a line on the screen from now on."""
+        """Adds an event, as a line on the screen."""
         minutes = f"{int(self._view.clock) // 60}:{int(self._view.clock) % 60:02d}"
         self._view.events.append(f"{minutes}  {text}")
         self.show()

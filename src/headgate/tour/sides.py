@@ -1,4 +1,4 @@
-"""The two sides of the tour: plain Structured Streaming, one streaming query each; and Headgate, one job for all."""
+"""The two sides of the tour: plain Structured Streaming, a streaming query each, and Headgate, one job for all."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from headgate.tour.plan import FIRST_POLICY, STREAMS, UPDATING, TourQuery, decla
 
 BUDGET = 0.25
 LATENCY = "250 ms"
-"""What the queries of class critical ask for: without a spec, Headgate pauses between epochs to save processor time."""
+"""Latency spec of the queries of class critical: without one, Headgate pauses between epochs to save processor time."""
 WARM_EPOCHS = 40
-"""Epochs of Headgate's start: by then Spark's code is mostly compiled, as it is in an engine that has run a while."""
+"""Epochs after which Headgate is warm: Spark's code is mostly compiled, as in an engine that has run for a while."""
 
 
 @dataclass(frozen=True)
 class QueueState:
-    """What waits in the queues of a side."""
+    """The rows and bytes in the queues of a side."""
 
     rows: int
     bytes: int
 
 
 class Side(Protocol):
-    """One side of the comparison. `answers` gets what its queries deliver."""
+    """One side of the comparison. `answers` collects the results of its queries."""
 
     title: str
     answers: Answers
@@ -43,11 +43,11 @@ class Side(Protocol):
         ...
 
     def warm(self) -> bool:
-        """Whether every query has run, so that what is measured from now on is not the start."""
+        """Whether every query has run, so that measurements from now on exclude the start."""
         ...
 
     def queues(self) -> QueueState | None:
-        """What waits; None if the side cannot say."""
+        """What waits in the queues; None if the side does not report it."""
         ...
 
     def failures(self) -> dict[str, str]:
@@ -137,7 +137,7 @@ class HeadgateSide:
 
 
 def one_line(error: str) -> str:
-    """What a function raised, out of what Spark or Headgate says about it.
+    """Extracts the error that a function raised from the message of Spark or Headgate.
 
     >>> one_line("... PythonException: Traceback …\\n  File …\\nValueError: too cold\\n\\n at org.apache …")
     'ValueError: too cold'

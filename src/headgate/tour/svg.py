@@ -1,4 +1,4 @@
-"""Line charts as SVG, drawn here: the report of the tour needs no library and no network."""
+"""Draws line charts as SVG, so that the report of the tour needs no library and no network."""
 
 from __future__ import annotations
 

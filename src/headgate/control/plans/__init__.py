@@ -1,1 +1,1 @@
-"""Alternate plans of queries (003 §3.4): equivalent graphs, ranked by what they add to the graph that runs already."""
+"""Alternate plans of queries (003 §3.4): equivalent graphs, ranked by the work that each adds to the running graph."""

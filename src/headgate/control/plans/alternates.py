@@ -18,7 +18,7 @@ WRITTEN = "as written"
 def alternates(query: Query, others: Iterable[Query] = ()) -> dict[str, Operator]:
     """The plans of a query: the one as written, and those that differ from it in one respect.
 
-    `others` are the queries that run beside it, under the plans that they run.
+    `others`: the other running queries, each with its current plan.
     """
     plan = query.plan
     return {
@@ -43,5 +43,5 @@ def obstacle(running: Operator, other: Operator, beside: Iterable[Query] = ()) -
 
 
 def named(plans: Mapping[str, Operator], plan: Operator) -> str | None:
-    """The name of a plan; None if it is none of them."""
+    """The name of `plan` in `plans`; None if it is not among them."""
     return next((name for name, known in plans.items() if known == plan), None)

@@ -16,10 +16,10 @@ from headgate.graph.queries import Query
 from headgate.scheduling.decisions import Decision, DecisionLog
 
 WORTH = 0.2
-"""The part of its added processor time that a plan must spare at least to be begun with instead of the one as written:
-below that, estimates are not good enough to tell."""
+"""A query starts with an alternate plan only if that saves at least this share of the processor time that the plan as
+written adds: estimates are too rough to detect smaller savings."""
 BEFORE = "as before"
-"""A plan of an earlier run which none of the present alternates is: for example, of a query that is gone."""
+"""Name of a plan of an earlier run that is no present alternate, for example one shared with a query that is gone."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Chosen:
     plans: dict[str, Operator]
     running: str = ""
     obstacles: dict[str, str] = field(default_factory=dict)
-    """Why other plans cannot be changed to, by their names."""
+    """Why the query cannot change to other plans, by the names of these plans."""
 
     @property
     def now(self) -> Operator:
@@ -41,8 +41,8 @@ class Chosen:
 class PlanChoices:
     """The plans of all queries of an engine. Any thread may call it.
 
-    `decided` is called with every choice of a plan that a query begins with, unless it is the one as written. In
-    settings of the optimizer (`Setting.plans`) the empty name is the plan that a query began with.
+    `decided` is called when a query starts with another plan than the one as written. In settings of the optimizer
+    (`Setting.plans`) the empty name stands for the plan that a query started with.
     """
 
     def __init__(self, decided: Callable[[Decision], None], clock: Callable[[], float]) -> None:
@@ -53,7 +53,7 @@ class PlanChoices:
         self._lock = threading.Lock()
 
     def resume(self, committed: Iterable[Query], declared: Mapping[str, Query]) -> None:
-        """Continues with the plans of an earlier run: rows may wait in their queues, and they may have state."""
+        """Continues with the plans of an earlier run, which may have state and queued rows."""
         before = {query.name: query for query in committed}
         with self._lock:
             self._known.clear()
@@ -67,11 +67,11 @@ class PlanChoices:
     def planned(
         self, queries: Sequence[Query], wanted: Mapping[str, str], network: Mapping[str, Any], choosing: bool
     ) -> list[Query]:
-        """The queries under the plans that they run from now on; `network` are the newest metrics.
+        """The queries with the plans that they run from now on; `network`: the latest metrics of the network.
 
-        A query that is new gets the plan that adds least to the others if `choosing`; one that runs gets the plan that
-        is `wanted`, unless that would lose state. Paused queries keep theirs: their waiting rows cannot be worked off
-        before.
+        If `choosing`, a new query gets the plan that adds the least processor time. A running query gets the plan that
+        is `wanted`, unless that would lose state. A paused query keeps its plan, because its waiting rows cannot be
+        processed before a change.
         """
         with self._lock:
             self._known = {q.name: self._known[q.name] for q in queries if self._continues(q)}
@@ -90,8 +90,8 @@ class PlanChoices:
             return found
 
     def offered(self, network: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-        """For each query, the plans that it can change to without losing state, besides the one that it began with;
-        those that add least to the others first."""
+        """For each query, the plans that it can change to without losing state, besides the one that it started with;
+        those that add the least processor time first."""
         with self._lock:
             found: dict[str, tuple[str, ...]] = {}
             for name, chosen in self._known.items():
@@ -104,13 +104,13 @@ class PlanChoices:
             return found
 
     def under(self, query: Query, name: str) -> Query:
-        """A query under one of its plans."""
+        """A query with the plan of this name."""
         with self._lock:
             chosen = self._known.get(query.name)
             return query if chosen is None else replace(query, plan=chosen.plans.get(name or chosen.begun, chosen.now))
 
     def report(self, query: str) -> dict[str, Any] | None:
-        """The plan that a query runs, and its other plans, each with the reason why it cannot be changed to, if any."""
+        """The present plan of a query, and its other plans, each with the reason why it cannot change to it, if any."""
         with self._lock:
             chosen = self._known.get(query)
             if chosen is None or len(chosen.plans) < 2:
@@ -127,9 +127,9 @@ class PlanChoices:
         return chosen is not None and _asked(chosen.question) == _asked(query)
 
     def _begin(self, query: Query, beside: Sequence[Query], network: Mapping[str, Any]) -> Chosen:
-        """The plan that adds the least processor time to what the others run."""
+        """Chooses the plan that adds the least processor time to the running graph."""
         allowed = [each for each in beside if each.cls.priority >= query.cls.priority]
-        # A query that shares an aggregate of a lower class would lift all of its work into its own class.
+        # Sharing an aggregate of a lower class would raise all of its work to the class of this query.
         plans = alternates(query, allowed)
         if len(plans) == 1:
             return Chosen(query, WRITTEN, plans)
@@ -171,7 +171,7 @@ def _as_declared(query: Query, beside: Sequence[Query]) -> Chosen:
 def _costs(
     plans: Mapping[str, Operator], running: Collection[Operator], network: Mapping[str, Any]
 ) -> dict[str, float]:
-    """The processor time that each plan adds to operators that run."""
+    """The processor time that each plan adds to the running operators."""
     figures = OperatorFigures(network, running)
     rates = _rates(running, figures)
     return {name: added_cores(plan, running, figures, rates) for name, plan in plans.items()}

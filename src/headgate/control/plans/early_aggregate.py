@@ -1,8 +1,8 @@
 """Aggregates before a join with a static table (eager aggregation: Yan and Larson, VLDB 1995).
 
-Rows of one batch that agree in what the join and the groups read are reduced to one partial state; the states are
-joined, and merged into the groups. All rows behind a state have the same partners, so the groups are the same. The
-merge has the state of the aggregate in its place: a plan may be swapped for the other without losing it.
+Rows of one batch that are equal in all values that the join and the grouping read are reduced to one partial state; the
+states are joined, and then merged into the groups. All rows of a state have the same join partners, so the groups are
+the same. The merge has the same state as the aggregate that it replaces, so a query can change plans without losing it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = "aggregate first"
 
 
 def early_aggregates(plan: Operator) -> dict[str, Operator]:
-    """The plan in which rows are aggregated before they meet a static table, by its name; empty if there is none."""
+    """The plan that aggregates rows before the join with a static table, by its name; empty if there is none."""
     for aggregate in topmost(plan, Aggregate):
         made = _early(aggregate)
         if made is not None:
@@ -51,7 +51,7 @@ def _early(aggregate: Aggregate) -> Operator | None:
     states = len(partial.schema)
 
     def after(expr: Expr) -> Expr:
-        """An expression over the lookup's columns, over those of the joined states."""
+        """Rewrites an expression over the lookup's columns to one over the columns of the joined states."""
         for place, key in enumerate(keys, FIRST_KEY):
             if expr == key:
                 return Column(key.type, place)
@@ -75,7 +75,7 @@ def _early(aggregate: Aggregate) -> Operator | None:
 
 
 def _group_keys(aggregate: Aggregate, lookup: Lookup, width: int) -> list[Expr]:
-    """What rows of a partial state must agree in: all that the lookup and the groups read of them."""
+    """The keys of a partial state: all input values that the lookup and the grouping read."""
     found: dict[Expr, None] = dict.fromkeys(lookup.keys)
     for key in aggregate.keys:
         if key.columns and max(key.columns) < width:

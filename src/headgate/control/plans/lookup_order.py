@@ -1,7 +1,7 @@
-"""The order of joins with static tables: the one that lets the fewest rows through should come first.
+"""The order of joins with static tables: the most selective one should come first.
 
-Each row meets each table on its own, so lookups commute as long as no table's columns are used before they are there,
-and nothing can raise on rows that another order would have removed.
+Each row is joined with each table independently, so lookups commute as long as a table's columns are used only after
+its lookup, and no expression can raise an error on rows that another order would have removed.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class _Joined:
 
     @property
     def needs(self) -> frozenset[int]:
-        """The columns that must be there before it."""
+        """The columns that must exist before this lookup."""
         used = frozenset().union(*(expr.columns for expr in (*self.keys, *self.residual)))
         return used - frozenset(self.columns)
 
 
 @dataclass(frozen=True)
 class _Chain:
-    """Lookups one after the other, the first at the `base`; `output`: the columns of the chain that the top has."""
+    """Consecutive lookups, the first one over `base`; `output`: the columns of the chain that its top operator has."""
 
     base: Operator
     joined: tuple[_Joined, ...]
@@ -66,7 +66,7 @@ def lookup_orders(plan: Operator) -> dict[str, Operator]:
 
 
 def _movable(chain: _Chain) -> Iterator[_Joined]:
-    """The lookups that may be the first and are not."""
+    """The lookups that can be moved to the first position."""
     width = len(chain.base.schema)
     if any(fallible(expr) for each in chain.joined for expr in (*each.keys, *each.residual)):
         return
@@ -76,7 +76,7 @@ def _movable(chain: _Chain) -> Iterator[_Joined]:
 
 
 def _chain(top: Lookup) -> _Chain:
-    """All lookups below one, and it itself, with nothing between them but choices of columns."""
+    """`top` and the lookups below it, as long as only projections to columns lie between them."""
     stack: list[tuple[Lookup, tuple[Expr, ...] | None]] = []
     node: Operator = top
     chosen: tuple[Expr, ...] | None = None
@@ -115,7 +115,7 @@ def _moved(expr: Expr, layout: Sequence[int]) -> Expr:
 
 
 def _rebuilt(schema: Schema, chain: _Chain, first: _Joined) -> Operator:
-    """The chain with one lookup at its base, and the others in their order; its columns are those of the top."""
+    """The chain with lookup `first` at the base and the others in their order; its columns are those of `schema`."""
     node = chain.base
     layout = list(range(len(node.schema)))
     for each in (first, *(other for other in chain.joined if other is not first)):

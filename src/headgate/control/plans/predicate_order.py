@@ -1,6 +1,6 @@
 """The order of selections that call Python functions.
 
-Such predicates are computed one after the other, each on the rows that all before it let through, so a cheap or
+Such predicates are evaluated one after the other, each on the rows that passed the earlier ones, so a cheap or
 selective one should come first. A query with several of them runs them as separate operators, so that each is measured.
 """
 
@@ -13,7 +13,7 @@ from headgate.graph.expressions import Call, Expr
 from headgate.graph.operators import Operator, Select
 
 MOST = 4
-"""Predicates up to which alternates are made: each of them may be the first."""
+"""Most predicates for which alternates are generated; in each alternate another predicate comes first."""
 
 
 def separated(plan: Operator) -> Operator:
@@ -34,7 +34,7 @@ def predicate_orders(plan: Operator) -> dict[str, Operator]:
 
 
 def _chain(select: Select, first: Expr) -> Operator:
-    """The predicates of a selection one after the other; those without Python functions come before them."""
+    """A chain of selections: predicates without Python functions, then the predicate `first`, then the others."""
     slow = _slow(select)
     quick = tuple(predicate for predicate in select.predicates if predicate not in slow)
     chain = replace(select, predicates=quick) if quick else select.input

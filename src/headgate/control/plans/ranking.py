@@ -1,4 +1,4 @@
-"""Ranks alternate plans by the processor time that each adds to what already runs in the shared graph."""
+"""Ranks alternate plans by the processor time that each adds to the running shared graph."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from headgate.control.operator_figures import OperatorFigures
 from headgate.graph.operators import Operator, Source
 
 UNKNOWN_RATE = 1.0
-"""Rows per second of streams of which nothing is measured: plans over the same stream can still be compared."""
+"""Assumed rows per second of streams without measurements: plans over the same stream can still be compared."""
 
 
 def added_cores(
     plan: Operator, running: Collection[Operator], figures: OperatorFigures, rates: Mapping[str, float]
 ) -> float:
-    """Processor seconds per second of the operators of a plan that do not run already.
+    """Processor seconds per second of the operators of a plan that do not run yet.
 
-    `running` are the operators of the other queries: what is shared with them costs nothing more. `rates` are rows per
-    second of streams.
+    `running`: the operators of the other queries; an operator shared with them adds no cost. `rates`: rows per second
+    of each stream.
     """
     total = 0.0
     made: dict[Operator, float] = {}

@@ -1,4 +1,4 @@
-"""What the kinds of alternate plans have in common: finding a part of a plan, and putting another in its place."""
+"""Finds and replaces parts of a plan, for all kinds of alternate plans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Found = TypeVar("Found", bound=Operator)
 
 
 def replaced(node: Operator, old: Operator, new: Operator) -> Operator:
-    """A plan with one of its operators, and all below it, replaced by another with the same columns."""
+    """The plan `node` with the subtree at `old` replaced by `new`, which has the same columns."""
     if node is old:
         return new
     inputs = tuple(replaced(each, old, new) for each in node.inputs)
@@ -21,7 +21,7 @@ def replaced(node: Operator, old: Operator, new: Operator) -> Operator:
 
 
 def topmost(node: Operator, kind: type[Found]) -> Iterator[Found]:
-    """The operators of a kind in a plan, each before those below it."""
+    """The operators of a kind in a plan, in pre-order."""
     if isinstance(node, kind):
         yield node
     for each in node.inputs:

@@ -1,8 +1,8 @@
-"""Sharing an aggregate that runs already, against an aggregate of its own.
+"""Sharing an aggregate that another query already runs, instead of running a separate one.
 
-A condition on the keys of an aggregate is applied to its rows as a rule, where it spares work. If another query runs
-the same aggregate without that condition, it can be applied to the results instead: the work is done already. The
-groups that pass are the same, since all rows of a group agree in the keys.
+A condition on the keys of an aggregate is normally applied to its input rows, where it saves work. If another query
+runs the same aggregate without that condition, the condition can be applied to the results instead, which are computed
+anyway. The same groups pass, since all rows of a group have the same keys.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def shared_aggregates(plan: Operator, others: Iterable[Query]) -> dict[str, Oper
 
 
 def _read(narrow: Aggregate, wide: Aggregate) -> Operator | None:
-    """The results of one aggregate, computed from those of a wider one; None if they cannot be."""
+    """The results of one aggregate, computed from those of a wider one; None if that is not possible."""
     if narrow.window is None or narrow.window.kind == "rows" or wide.having is not None or wide == narrow:
         return None
     if (narrow.window, narrow.keys) != (wide.window, wide.keys):
@@ -62,7 +62,7 @@ def _read(narrow: Aggregate, wide: Aggregate) -> Operator | None:
 
 
 def _conditions(node: Operator) -> tuple[Operator, tuple[Expr, ...]]:
-    """What selections are applied to, and all their predicates."""
+    """The input of a chain of selections, and all their predicates."""
     found: tuple[Expr, ...] = ()
     while isinstance(node, Select):
         found = (*node.predicates, *found)

@@ -16,7 +16,7 @@ ARRIVALS: Mapping[str, Callable[[float], ArrivalBlocks]] = {"poisson": Poisson, 
 
 @dataclass(frozen=True)
 class FeedWorkload:
-    """Streams that belong together. Of each row that is sent, `shares` says which part goes to which stream."""
+    """Streams that belong together. `shares`: the share of all rows that goes to each stream."""
 
     about: str
     shares: Mapping[str, float]

@@ -18,11 +18,11 @@ FIRST = 1000
 """The id of the first person and of the first auction."""
 
 _ACTIVE = 1000
-"""Persons who open auctions and bid: the newest of them."""
+"""Number of the newest persons, who open auctions and bid."""
 _OPEN = 300
-"""Auctions that get bids: the newest of them."""
+"""Number of the newest auctions, which get bids."""
 _HOT = 100
-"""Of the sellers, bidders and auctions, one of this many is hot: half of the rows choose it."""
+"""One in this many sellers, bidders and auctions is hot: half of the rows refer to a hot one."""
 _CATEGORIES = 5
 _NAMES = pa.array([f"{first} {last}" for first in ("Ada", "Bo", "Cem", "Dia", "Eli") for last in ("Abe", "Ito", "Kim")])
 _STATES = pa.array(["AZ", "CA", "ID", "OR", "WA", "WY"])
@@ -132,7 +132,7 @@ def _prices(random: np.random.Generator, count: int) -> npt.NDArray[np.int64]:
 
 
 def _recent(draws: Draws, column: str, newest: npt.NDArray[np.int64], active: int) -> npt.NDArray[np.int64]:
-    """One of the `active` newest numbers; in half of the rows, the newest that is hot."""
+    """One of the `active` newest numbers; in half of the rows, the newest hot number."""
     back = (draws[column].random(len(newest)) * np.minimum(active, newest + 1)).astype(np.int64)
     hot = draws[f"{column}/hot"].random(len(newest)) < 0.5
     return np.where(hot, newest // _HOT * _HOT, newest - back)

@@ -1,4 +1,4 @@
-"""Things that begin, develop and end at several places, as fires and attacks do."""
+"""Episodes that begin, develop and end at several places, such as fires and attacks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from headgate.feeder.feed import generator
 from headgate.simulation.arrivals import Moments
 
 _HORIZON = 3600.0
-"""Seconds after which the same episodes return."""
+"""Seconds after which the same episodes repeat."""
 _LONG_AGO = -1e12
 
 
 class Episodes:
-    """When episodes begin at each place, and how long they last; known from the seed alone.
+    """When episodes begin at each place, and how long they last; determined by the seed alone.
 
     - `gap`: mean seconds between two episodes at a place
     - `shortest`, `longest`: seconds that an episode lasts
@@ -33,7 +33,7 @@ class Episodes:
         self._lasts = np.concatenate([[1.0], lasts[inside]])
 
     def age(self, place: npt.NDArray[np.int64], elapsed: Moments) -> Moments:
-        """How far the episode at a place is at a time: 0 at its beginning, 1 at its end, above 1 if there is none."""
+        """Progress of the episode at a place and time: 0 at its beginning, 1 at its end, above 1 if there is none."""
         moment = place * _HORIZON + np.fmod(elapsed, _HORIZON)
         found = np.searchsorted(self._begins, moment, side="right") - 1
         age: Moments = (moment - self._begins[found]) / self._lasts[found]

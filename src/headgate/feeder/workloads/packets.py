@@ -15,7 +15,7 @@ SHARES = {"packets": 0.95, "logins": 0.05}
 KEYS = {"packets": "source", "logins": "address"}
 CLIENTS, SERVERS, ATTACKERS = 2000, 50, 8
 _ATTACK = 0.2
-"""Share of the rows that belong to attackers, at the height of an attack of each of them."""
+"""Share of the rows that belong to attackers while all of them attack at full strength."""
 _CLIENTS = pa.array([f"10.1.{number // 250}.{number % 250 + 1}" for number in range(CLIENTS)])
 _SERVERS = pa.array([f"10.0.0.{number + 1}" for number in range(SERVERS)])
 _SOURCES = pa.concat_arrays([_CLIENTS, pa.array([f"203.0.113.{number + 1}" for number in range(ATTACKERS)])])

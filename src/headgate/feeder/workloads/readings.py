@@ -1,4 +1,4 @@
-"""Uniform readings without any development (004 Table 1), as benches use them."""
+"""Uniform readings without episodes (004 Table 1), as the benches use them."""
 
 from __future__ import annotations
 
