@@ -31,7 +31,7 @@ def test_an_undone_change_leaves_the_mapping_of_frames_that_lanes_read() -> None
     mark = declared.mark()
     declared.catalog.query("q", "SELECT v FROM s")
     declared.frames["t"] = object()
-    declared.begin_anew("q")
+    declared.discard_state("q")
     declared.back_to(mark)
     assert list(seen_by_lanes) == ["s"]
     assert declared.queries == {}

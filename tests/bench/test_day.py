@@ -10,7 +10,7 @@ import pytest
 
 from headgate.bench.day_live import WARM_UP, DayArrivals, DayRows
 from headgate.bench.day_script import COMES, GOES, SLOW_FROM, SLOW_UNTIL, SLOWER, DayRun, outcome, rate
-from headgate.feeder.feed import EVENT_TIME, ArrivingRows, Draws
+from headgate.feeder.feed import EVENT_TIME, ArrivingRows, ColumnGenerators
 
 
 def day(**met: float) -> DayRun:
@@ -62,5 +62,5 @@ def test_live_streams_bring_the_rows_of_the_script(speed: float) -> None:
 def test_rows_of_the_slow_time_are_an_effort_in_one_stream() -> None:
     script = np.array([SLOW_FROM - 1.0, SLOW_FROM, SLOW_UNTIL - 1.0, SLOW_UNTIL])
     arriving = ArrivingRows(0, script + WARM_UP, pa.array([0] * 4, EVENT_TIME))
-    efforts = {s: DayRows(s, 1.0).rows(arriving, Draws(0, s))[2].to_pylist() for s in ("clicks", "events")}
+    efforts = {s: DayRows(s, 1.0).rows(arriving, ColumnGenerators(0, s))[2].to_pylist() for s in ("clicks", "events")}
     assert efforts == {"clicks": [1.0, SLOWER, SLOWER, 1.0], "events": [1.0] * 4}

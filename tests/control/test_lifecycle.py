@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.control.lifecycle import Timetable, active, changes, continued, has_begun, next_change
+from headgate.control.lifecycle import LifecycleTimer, active, changes, continued, has_begun, next_change
 from headgate.graph.queries import QueryClass
 from headgate.graph.specs import Spec
 from headgate.spark.checkpoint import Checkpoint
@@ -99,31 +99,31 @@ def test_a_plan_without_queries_that_have_ended() -> None:
     assert [each.name for each in plan.parts] == ["b"]
 
 
-def test_the_timetable_acts_when_it_is_time_and_when_woken() -> None:
+def test_the_timer_acts_when_it_is_time_and_when_woken() -> None:
     now, acted = [100.0], threading.Semaphore(0)
     due: list[float | None] = [None]
-    table = Timetable(lambda: due[0], acted.release, lambda: now[0])
+    timer = LifecycleTimer(lambda: due[0], acted.release, lambda: now[0])
     try:
         assert not acted.acquire(timeout=0.05), "nothing is due"
-        table.wake()
+        timer.wake()
         assert acted.acquire(timeout=60)
         due[0] = 90.0
-        table.wake()
+        timer.wake()
         for _ in range(3):
             assert acted.acquire(timeout=60), "what is due is done, until it is no longer due"
     finally:
-        table.close()
+        timer.close()
 
 
-def test_an_error_does_not_end_the_timetable() -> None:
+def test_an_error_does_not_end_the_timer() -> None:
     tried = threading.Semaphore(0)
 
     def fail() -> None:
         tried.release()
         raise RuntimeError("the engine has stopped")
 
-    table = Timetable(lambda: None, fail)
+    timer = LifecycleTimer(lambda: None, fail)
     for _ in range(2):
-        table.wake()
+        timer.wake()
         assert tried.acquire(timeout=60)
-    table.close()
+    timer.close()

@@ -10,7 +10,7 @@ import pytest
 from headgate.control.observation import Demand
 from headgate.control.optimizer import Optimizer
 from headgate.control.setting import Setting
-from headgate.control.virtual_engine import Alternate, LivingOperator, VirtualEngine
+from headgate.control.virtual_engine import Alternate, VariableOperator, VirtualEngine
 from headgate.scheduling import Topology
 from headgate.scheduling.decisions import Decision
 
@@ -63,7 +63,7 @@ def run_of(
     **more: Any,
 ) -> Run:
     """A virtual engine with operators of these costs (s/row), streams of these rates (rows/s), and these demands."""
-    operators = {name: LivingOperator(cost) for name, cost in costs.items()}
+    operators = {name: VariableOperator(cost) for name, cost in costs.items()}
     streams = {name: rate if callable(rate) else constant(rate) for name, rate in rates.items()}
     wanted = {each.query: each for each in demands}
     return Run(VirtualEngine(topology, operators, streams, wanted, setting or Setting(), **more))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from headgate.feeder.feed import EVENT_TIME, ArrivingRows, Draws
+from headgate.feeder.feed import EVENT_TIME, ArrivingRows, ColumnGenerators
 from headgate.feeder.workloads.auctions import SHARES, makers
 
 SCHEMAS = {
@@ -67,7 +67,7 @@ UPDATING = {"q19_totals": "channel", "q20_by_category": "category", "q21_big_cat
 def tables(count: int, seed: int = 1) -> Iterator[tuple[str, pa.Table]]:
     """`count` rows of all streams in pieces, in the order of their event times within a stream."""
     for stream, maker in makers(seed).items():
-        rows, rate, draws = int(count * SHARES[stream]), RATE * SHARES[stream], Draws(seed, stream)
+        rows, rate, draws = int(count * SHARES[stream]), RATE * SHARES[stream], ColumnGenerators(seed, stream)
         for first in range(0, rows, _PIECE):
             elapsed = np.arange(first, min(first + _PIECE, rows)) / rate
             # Whole milliseconds: Spark's to_json, which the answers are compared with, writes no more.

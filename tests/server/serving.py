@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from headgate.engine import Engine
 from headgate.server.access import Access
-from headgate.server.allowed import Allowed
+from headgate.server.allowed import StatementPermissions
 from headgate.server.app import application
 from headgate.server.service import ServerLimits, Service
 from headgate.server.serving import PageServer
@@ -76,7 +76,7 @@ class Http:
 
 def service(folder: Path, limits: ServerLimits | None = None, kept: LogInMemory | None = None) -> Service:
     """A service that has not been started, and says that its engine runs."""
-    allowed = Allowed((str(folder),), ("tests.spark.functions",), protected=(str(folder / "checkpoint"),))
+    allowed = StatementPermissions((str(folder),), ("tests.spark.functions",), protected=(str(folder / "checkpoint"),))
     engine = Engine("cqc", str(folder / "checkpoint"))
     made = Service(engine, allowed, limits, StatementLog(kept or LogInMemory()))
     made._set("running")

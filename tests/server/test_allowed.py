@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headgate.server.access import AccessError
-from headgate.server.allowed import Allowed
+from headgate.server.allowed import StatementPermissions
 from headgate.server.assembly import allowed
 from headgate.sql import SqlError
 
@@ -72,7 +72,7 @@ def test_paths_that_are_refused(folder: Path, path: str) -> None:
 
 
 def test_uris_are_allowed_by_their_beginning() -> None:
-    may = Allowed(paths=("s3://bucket/data",))
+    may = StatementPermissions(paths=("s3://bucket/data",))
     assert may.path_problem("s3://bucket/data/in") is None
     for path in ("s3://bucket/database", "s3://bucket/data/../x", "s3://bucket", "s3a://bucket/data/in", "/data"):
         assert may.path_problem(path) is not None

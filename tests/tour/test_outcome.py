@@ -48,7 +48,7 @@ def test_only_answers_to_rows_of_the_run_count(monkeypatch: pytest.MonkeyPatch) 
     assert answers.ages(["fire"], after=103.5) == Age(0, None, None)
     assert answers.during(["fire"], 1.5, 3.0) == Age(1, 1.0, 1.0)
     assert answers.curve(["fire"], 4.0, 1.0) == ([1.5, 2.5], [2.0, 1.0])
-    assert answers.given("fire", 4.0, 1.0).tolist() == [0, 1, 1, 0]
+    assert answers.answer_counts("fire", 4.0, 1.0).tolist() == [0, 1, 1, 0]
 
 
 def test_answers_that_are_overdue_count_with_the_age_that_they_have_reached() -> None:

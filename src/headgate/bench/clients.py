@@ -15,7 +15,7 @@ from headgate.bench.workload import declare, workload_21
 from headgate.engine import Engine
 from headgate.outcome import Outcome, at_most
 from headgate.server.access import Access
-from headgate.server.allowed import Allowed
+from headgate.server.allowed import StatementPermissions
 from headgate.server.app import application
 from headgate.server.service import Service
 from headgate.server.serving import PageServer
@@ -36,7 +36,7 @@ def run() -> Outcome:
         feed = FeedProcess(work.streams, RATE)
         engine = Engine("cqc", spark=spark)
         declare(engine, work, feed.folder, latencies)
-        service = Service(engine, Allowed())
+        service = Service(engine, StatementPermissions())
         http = PageServer(application(service, Access("127.0.0.1")), "127.0.0.1", 0)
         critical = work.members("critical")
         queries = list(islice(cycle(engine.queries), CLIENTS))

@@ -24,7 +24,7 @@ from headgate.bench.day_script import (
     rate,
 )
 from headgate.control.optimizer import Optimizer
-from headgate.control.virtual_engine import LivingOperator, VirtualEngine
+from headgate.control.virtual_engine import VariableOperator, VirtualEngine
 from headgate.outcome import Outcome
 from headgate.scheduling import Topology
 from headgate.scheduling.decisions import Decision
@@ -62,16 +62,16 @@ def run(live: bool = False, minutes: float = 10.0) -> Outcome:
     return outcome("day", "simulated, no peer: fixed policies live through the same day", days, {"seeds": SEEDS})
 
 
-def operators() -> dict[str, LivingOperator]:
+def operators() -> dict[str, VariableOperator]:
     """The operators at the beginning of the day."""
     return {
-        "read": LivingOperator(0.001, 0.8),
-        "alarm": LivingOperator(0.0015, 0.2),
-        "score": LivingOperator(0.0008, 1.0),
-        "rank": LivingOperator(0.001, 0.5),
-        "scan": LivingOperator(0.012, 0.5),
-        "fold": LivingOperator(0.012, 0.1),
-        "visit": LivingOperator(0.003, 0.3),
+        "read": VariableOperator(0.001, 0.8),
+        "alarm": VariableOperator(0.0015, 0.2),
+        "score": VariableOperator(0.0008, 1.0),
+        "rank": VariableOperator(0.001, 0.5),
+        "scan": VariableOperator(0.012, 0.5),
+        "fold": VariableOperator(0.012, 0.1),
+        "visit": VariableOperator(0.003, 0.3),
     }
 
 

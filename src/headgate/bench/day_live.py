@@ -34,9 +34,9 @@ from headgate.bench.day_script import (
     rate,
 )
 from headgate.engine import Engine
-from headgate.feeder.feed import EVENT_TIME, ArrivingRows, Draws, Feed
+from headgate.feeder.engine_target import EngineTarget
+from headgate.feeder.feed import EVENT_TIME, ArrivingRows, ColumnGenerators, Feed
 from headgate.feeder.feeder import Feeder
-from headgate.feeder.into_engine import EngineTarget
 from headgate.outcome import Outcome
 from headgate.simulation.arrivals import Moments
 from headgate.spark.session import local_session
@@ -162,7 +162,7 @@ class DayRows:
     event_time = "ts"
     schema = pa.schema({"ts": EVENT_TIME, "reading": pa.int32(), "effort": pa.float64()})
 
-    def rows(self, arriving: ArrivingRows, draws: Draws) -> Sequence[pa.Array]:
+    def rows(self, arriving: ArrivingRows, draws: ColumnGenerators) -> Sequence[pa.Array]:
         now = _script_time(arriving.elapsed, self.speed)
         slow = (now >= SLOW_FROM) & (now < SLOW_UNTIL) if self.stream == "clicks" else np.zeros(len(now), bool)
         value = (draws["value"].random(len(arriving)) * 100).astype(np.int32)

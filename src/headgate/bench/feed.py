@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from headgate.feeder.feed import EVENT_TIME, ArrivingRows, Draws, Feed
+from headgate.feeder.feed import EVENT_TIME, ArrivingRows, ColumnGenerators, Feed
 from headgate.feeder.feeder import Feeder
 from headgate.feeder.folder import FolderTarget, write_file
 from headgate.feeder.process import FeederProcess
@@ -26,7 +26,9 @@ def rows(count: int, random: np.random.Generator, now: float) -> pa.Table:
     """Rows as in 004 Table 1, that arrive at one time."""
     ts = pa.array(int(now * 1_000_000) + np.arange(count)).cast(EVENT_TIME)
     maker = Readings()
-    columns = maker.rows(ArrivingRows(0, np.zeros(count), ts), Draws(int(random.integers(1 << 62)), "readings"))
+    columns = maker.rows(
+        ArrivingRows(0, np.zeros(count), ts), ColumnGenerators(int(random.integers(1 << 62)), "readings")
+    )
     return pa.Table.from_arrays(list(columns), schema=maker.schema).append_column(
         "arrived", pa.array(np.full(count, now))
     )

@@ -38,7 +38,7 @@ _SQL_TYPES = {
     "local-timestamp-millis": "TIMESTAMP_NTZ",
     "local-timestamp-micros": "TIMESTAMP_NTZ",
 }
-"""What Spark reads Avro's types as, those with a logical type by that."""
+"""The Spark types of Avro's types; a logical type takes precedence."""
 _WIDER = {"INT": ("BIGINT", "DOUBLE"), "BIGINT": ("DOUBLE",), "FLOAT": ("DOUBLE",)}
 """Types that can be declared instead, since every value fits."""
 _DECODED = "_headgate_decoded"

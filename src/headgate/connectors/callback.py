@@ -40,17 +40,16 @@ class CallbackSink(ResultSink):
     example = "function 'builtins:len'"
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
+        # Imported here: hosts load all connectors, and need no SQL.
         from headgate.sql.python_functions import import_problem
 
         del schema
-        # Not above: hosts load all connectors, and need no SQL.
-
         target = options["function"]
         message = None if target in _given else import_problem(target)
         return None if message is None else OptionProblem("function", message)
 
     def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> Writer:
-        # Here, since hosts import the connectors and need no SQL.
+        # Imported here: hosts load all connectors, and need no SQL.
         from headgate.sql.python_functions import imported
 
         del spark, query, run

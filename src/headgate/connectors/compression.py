@@ -16,7 +16,7 @@ COMPRESSION = OptionDeclaration(
     default="none",
 )
 _CODECS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
-    # Without the time, so that an epoch that is published again gives the same bytes.
+    # Without a timestamp, so that an epoch that is published again has the same bytes.
     "gzip": (".gz", lambda data: gzip.compress(data, mtime=0)),
     "bzip2": (".bz2", bz2.compress),
     "deflate": (".deflate", zlib.compress),

@@ -1,4 +1,4 @@
-"""Prints results to standard output, one line a row."""
+"""Prints results to standard output, one line per row."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Connector(ABC):  # noqa: B024 - each kind has its own abstract method
     """Options that work, as SQL; `{folder}` stands for a folder that exists."""
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
-        """What is wrong with options that are each allowed, for rows with these columns."""
+        """The problem with options that are each valid on their own, for rows with these columns; None if none."""
         del options, schema
         return None
 
@@ -48,7 +48,7 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class SourceGroup:
-    """The options by which streams are read as one source, and the column that tells them apart."""
+    """The options by which streams are read as one source, and the column that distinguishes their rows."""
 
     options: dict[str, str]
     tag: list[str] = field(default_factory=list)
@@ -59,8 +59,8 @@ class StreamSource(Connector):
     """A source of streams.
 
     `together` is the option by which Spark reads several streams as one source: a folder or a topic. `limit`: options
-    for a stream of a lower class, by which a trigger reads rows for a fraction of a second. `guarantee` is that of the
-    rows that queries see after crashes.
+    for a stream of a lower class that limit a trigger to rows for a fraction of a second. `guarantee`: how often
+    queries see a row after crashes.
     """
 
     together: str | None = None
@@ -110,8 +110,8 @@ class ResultSink(Connector):
     """A destination of results.
 
     `written_by` says which processes write it, and so which kind of writer `open` returns: the `driver` (few rows:
-    `DriverWriter`), the `hosts`, in which the results are made (folders: `HostWriter`), or Spark's `executors`, which
-    read the outbox (`ExecutorWriter`).
+    `DriverWriter`), the `hosts`, which produce the results (folders: `HostWriter`), or Spark's `executors`, which read
+    the outbox (`ExecutorWriter`).
     """
 
     replaces_rows: bool = False
@@ -126,7 +126,7 @@ class ResultSink(Connector):
         """
 
     def newest(self, options: Mapping[str, str], kept: int) -> int | None:
-        """Of a sink that the driver writes: the rows of an epoch that it needs if later ones replace none; None: all.
+        """For a sink that the driver writes: how many of an append query's newest rows in an epoch it needs; None: all.
 
         `kept` is the number of newest rows that `engine.results` keeps.
         """
@@ -134,10 +134,10 @@ class ResultSink(Connector):
         return None
 
     def host_writer(self, query: str, options: Mapping[str, str], run: str, part: str) -> HostWriter:
-        """Of a sink that hosts write: its writer in a host; touches nothing. `part` names the host's replica."""
+        """For a sink that hosts write: its writer in a host; creates nothing yet. `part` names the host's replica."""
         raise NotImplementedError(f"{self.name} is not written by hosts")
 
 
 def quoted(text: str) -> str:
-    """A text as it stands inside a Spark SQL literal."""
+    """A text escaped for a Spark SQL string literal."""
     return text.replace("\\", "\\\\").replace("'", "\\'")

@@ -1,4 +1,4 @@
-"""CSV files, in Spark's dialect: null is nothing, an empty text is a pair of quotes, a backslash escapes quotes."""
+"""CSV files, in Spark's dialect: null is an empty field, an empty text a pair of quotes, a backslash escapes quotes."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _text(column: pa.Array) -> pa.Array:
     if is_time(column.type):
         zone = "Z" if column.type.tz else ""
         texts = pc.strftime(column, format=f"%Y-%m-%dT%H:%M:%S{zone}")
-        # Milliseconds where these are exact, as Spark writes them.
+        # Milliseconds if these are exact, as Spark writes them.
         return pc.replace_substring_regex(texts, r"(\.\d{3})000(Z?)$", r"\1\2")
     texts = column.cast(pa.string())
     if pa.types.is_floating(column.type):

@@ -80,7 +80,7 @@ NOT_STREAMED = {
 
 
 COLUMNAR_LIMIT = MappingProxyType({"maxBytesPerTrigger": str(2 << 20)})
-"""The limit of a lower class for compressed columns: a byte of them holds more rows than a byte of text."""
+"""The limit for columnar files in a lower class: a compressed byte holds more rows than a byte of text."""
 
 
 class FileSource(SparkFormatSource):

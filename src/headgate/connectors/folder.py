@@ -1,4 +1,4 @@
-"""Sinks that write a folder of files, one file a query and epoch."""
+"""Sinks that write a folder of files, one file per query and epoch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ NOT_WRITTEN = {
 
 
 class FolderSink(ResultSink):
-    """A folder that gets a file a query and epoch. The concrete class says how a table becomes the bytes of a file."""
+    """A folder with one file per query and epoch. The concrete class says how a table becomes the bytes of a file."""
 
     guarantee = Guarantee(True, "a file appears whole, under a name that belongs to its query and epoch")
     written_by = "hosts"
@@ -113,7 +113,7 @@ class FolderWriter(HostWriter):
     """Writes `<path>/[<column>=<value>/…]<name>-<epoch>[<part>][-<number>].<ending>`.
 
     A file is staged as `<path>/.headgate/<name>/<epoch>-<attempt>…`, where readers do not look, and moved when its
-    epoch is committed. The name says what is in it: an epoch that is published again leaves the same files.
+    epoch is committed. Names are deterministic: an epoch that is published again leaves the same files.
 
     The driver makes the staging folder (`prepare`). A host that does not find it does not see the driver's folder, and
     leaves the rows to the driver.
@@ -171,14 +171,14 @@ class FolderWriter(HostWriter):
                 name = f"{self._name}-{results.epoch:09d}{self._part}{count}.{self._ending}"
                 rows = table.slice(start, step)
                 final = f"{folder}/{name}" if folder else name
-                # The checksum tells apart files of two sinks of the query in one folder.
+                # The checksum distinguishes the files of two sinks of the query in one folder.
                 unique = f"{len(staged)}-{zlib.crc32(final.encode()):08x}"
                 hidden = f"{self._staging}/{results.epoch:09d}-{attempt}{self._part}-{unique}.tmp"
                 staged.append(WrittenFile(self._query, self._folder, hidden, final, rows.num_rows))
                 try:
                     self._write(hidden, rows)
                 except SinkError:
-                    # On a full disk, what is left of this attempt would take the room of the next.
+                    # On a full disk, the remains of this attempt would take the space that the next one needs.
                     self._remove(staged)
                     raise
         return staged

@@ -1,4 +1,4 @@
-"""JSON files: an object a line."""
+"""JSON files: one object per line."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class JsonTable(files.FileTable):
 
 
 class JsonSink(folder.FolderSink):
-    """A folder of JSON files, an object a line."""
+    """A folder of JSON files, one object per line."""
 
     name = "json"
     about = "a folder of JSON files, an object a line"
@@ -83,7 +83,7 @@ class JsonSink(folder.FolderSink):
 
 
 def json_lines(ignore_nulls: bool = True, end: str = "\n") -> Callable[[pa.Table], bytes]:
-    """Encodes a table as JSON, an object a line, as Spark writes it."""
+    """Encodes a table as JSON, one object per line, as Spark writes it."""
     # The json module cannot write decimals exactly: they become marked texts, and the quotes are removed later.
     mark = uuid.uuid4().hex
 

@@ -33,8 +33,8 @@ _OWN: dict[str, tuple[str, pa.DataType | None, str]] = {
     "offset_column": ("offset", BIGINT, "its offset in the partition"),
     "headers_column": ("headers", _HEADERS, "its headers"),
 }
-"""Options that name the declared column for a column of Kafka's: that column, its type (None: STRING or BINARY, or a
-type that a STRING can be cast to) and what it is."""
+"""Options that name the declared column for one of Kafka's own: Kafka's column, its type (None: STRING or BINARY, or a
+type that a STRING can be cast to) and its description."""
 _CHOSEN = ("subscribe", "subscribePattern", "assign")
 FETCH_WAIT = OptionDeclaration(
     "kafka.fetch.max.wait.ms",

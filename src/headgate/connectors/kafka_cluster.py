@@ -1,6 +1,6 @@
-"""Whether a Kafka cluster answers and has the topics of a stream, asked by Kafka's own client in Spark's JVM.
+"""Checks that a Kafka cluster answers and has the topics of a stream, with Kafka's own client in Spark's JVM.
 
-Spark would wait three minutes for a broker that is not there, and say then that a timeout has passed.
+Spark would wait three minutes for a missing broker, and then report only a timeout.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from headgate.spark.spark_errors import expecting_errors, reason
 
 SERVERS = "kafka.bootstrap.servers"
 PATIENCE = 15.0
-"""Seconds that a cluster has to answer the first question."""
+"""Timeout (s) of the first request to a cluster."""
 _LISTED = 10
-"""Topics that a message lists."""
+"""Maximum number of topics that a message lists."""
 _ASKED: set[tuple[object, ...]] = set()
-"""What was answered well in the sessions of this process: later outages are left to the clients, which wait."""
+"""Checks that have succeeded in this process; later outages are left to Kafka's clients, which wait."""
 
 
 class ClusterProblem(ValueError):
@@ -40,7 +40,7 @@ def topic_problem(topic: str) -> str | None:
 
 
 def silent(servers: str) -> str:
-    """What is said of a cluster that does not answer."""
+    """The message for a cluster that does not answer."""
     return f"no broker answers at {servers} within {PATIENCE:g} s; start it, or correct {SERVERS}"
 
 
@@ -51,7 +51,7 @@ def subscribed(options: Mapping[str, str]) -> list[str]:
     try:
         return list(json.loads(options.get("assign", "{}")))
     except ValueError:
-        # Spark says what is wrong with it.
+        # Spark reports the error.
         return []
 
 
@@ -79,7 +79,7 @@ def _topics(spark: Any, passed: Mapping[str, str]) -> set[str]:
     limit = str(int(PATIENCE * 1000))
     for name, value in {**passed, "kafka.default.api.timeout.ms": limit, "kafka.request.timeout.ms": limit}.items():
         properties.put(name.removeprefix("kafka."), value)
-    # Kafka's classes may be known to the session's class loader alone, which py4j does not ask.
+    # Kafka's classes may be visible only to the session's class loader, which py4j does not use.
     admin = spark._jsparkSession.sharedState().jarClassLoader().loadClass("org.apache.kafka.clients.admin.AdminClient")
     types = context._gateway.new_array(context._jvm.java.lang.Class, 1)
     values = context._gateway.new_array(context._jvm.java.lang.Object, 1)

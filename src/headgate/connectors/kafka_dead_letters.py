@@ -17,9 +17,9 @@ _COLUMNS = "topic STRING, value BINARY, headers ARRAY<STRUCT<key: STRING, value:
 
 
 class DeadLetterTopics:
-    """Sends dead letters at least once: a message has the value as it came, and stream and reason as headers.
+    """Sends dead letters at least once: a message has the original value, and stream and reason as headers.
 
-    `streams` gives the streams that are declared now.
+    `streams` returns the streams that are currently declared.
     """
 
     def __init__(self, spark: Any, streams: Callable[[], Mapping[str, Stream]]) -> None:

@@ -1,7 +1,7 @@
-"""Messages sent by the driver itself, through librdkafka: no job of Spark's, and a transaction an epoch if asked.
+"""Sends messages from the driver through librdkafka, without a Spark job; optionally one transaction per epoch.
 
 An epoch's transaction also commits the epoch's number, as the offset of a consumer group that belongs to the run:
-after a crash the number says whether the epoch is there. Used where confluent-kafka is installed and the messages can
+after a crash the number shows whether the epoch was written. Used if confluent-kafka is installed and the messages can
 be made without Spark; other messages are sent by Spark's connector (`kafka_sink.py`).
 """
 
@@ -29,15 +29,15 @@ _KNOWN = frozenset({SERVERS, "kafka.acks", "kafka.compression.type", "kafka.ling
 _PLAIN = (t.STRING, t.BOOLEAN, t.TINYINT, t.SMALLINT, t.INT, t.BIGINT, t.DATE)
 """Types whose texts are the same in Arrow and in Spark."""
 _PATIENCE = 120.0
-"""Seconds that the brokers have to take the messages of an epoch."""
+"""Timeout (s) for the brokers to accept the messages of an epoch."""
 _MAKING = 5.0
-"""Seconds that the brokers have to make a topic."""
+"""Timeout (s) for the brokers to create a topic."""
 _END = "\x1e\x1f"
-"""Between two CSV lines, which may contain line feeds."""
+"""Separates CSV lines, which may contain line feeds."""
 
 
 def installed() -> bool:
-    """Whether the client is there."""
+    """Whether the client is installed."""
     return importlib.util.find_spec("confluent_kafka") is not None
 
 
@@ -97,7 +97,7 @@ class Cluster:
         self._producer = Producer({**settings, "error_cb": lambda error: None})
         self._producer.list_topics(timeout=PATIENCE)
         if exactly_once:
-            # Ends what a process before this one has left open; it cannot write any more.
+            # Ends open transactions of an earlier process, which is fenced off from now on.
             self._producer.init_transactions(_PATIENCE)
 
     @classmethod
@@ -114,7 +114,7 @@ class Cluster:
         return cls._open[key]
 
     def require(self, topic: str) -> None:
-        """SinkError if there is no topic of this name and the broker does not make it, which it does if it may."""
+        """SinkError if the topic does not exist and the broker does not create it automatically."""
         until = time.monotonic() + _MAKING
         while (error := self._producer.list_topics(topic, PATIENCE).topics[topic].error) is not None:
             if time.monotonic() > until:
@@ -134,7 +134,7 @@ class Cluster:
                 self._producer.poll(0.05)
 
     def begin(self, epoch: int, topic: str) -> None:
-        """Messages from now on belong to an epoch; they go to a topic."""
+        """Begins an epoch: the messages that follow belong to it and go to `topic`."""
         if self._exactly_once and self._epoch != epoch:
             self._producer.begin_transaction()
         self._epoch = epoch
@@ -159,7 +159,7 @@ class Cluster:
             consumer.close()
 
     def has(self, topic: str, epoch: int) -> bool:
-        """Whether the messages of an epoch to a topic were committed by a transaction before."""
+        """Whether an earlier transaction has committed the messages of an epoch to a topic."""
         if not self._exactly_once:
             return False
         from confluent_kafka import TopicPartition
@@ -170,7 +170,7 @@ class Cluster:
         return bool(place.offset > epoch)
 
     def close(self) -> None:
-        """The last user closes it."""
+        """Closes the producer when its last user has closed it."""
         self._users -= 1
         if self._users == 0:
             self._producer.flush(_PATIENCE)

@@ -1,6 +1,6 @@
 """Kafka topics as sinks, written by the driver (`kafka_producer.py`) or through Spark's Kafka connector.
 
-Spark writes where messages need it (Avro, keys by SQL, settings of Kafka's Java client): one job for all queries.
+Spark writes messages that need it (Avro, keys by SQL, settings of Kafka's Java client), in one job for all queries.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def _key(rows: OutboxRows, options: Mapping[str, str]) -> str | None:
 def _headers(rows: OutboxRows, options: Mapping[str, str]) -> list[str]:
     found = [(_text(name), f"CAST({_named(name)} AS STRING)") for name in _listed(options.get("headers", ""))]
     if options.get("epoch_header") == "true":
-        # One partition a place, read in order: the same numbers whenever the epoch is sent.
+        # One partition per place, read in order: an epoch that is sent again has the same numbers.
         number = f"concat({_text(f'{rows.query.name}/{rows.epoch}/')}, monotonically_increasing_id())"
         found.append(("'headgate'", number))
     return [f"struct({name} AS key, CAST({value} AS BINARY) AS value)" for name, value in found]

@@ -66,7 +66,7 @@ class MemoryWriter(DriverWriter):
         """Called on the publisher's thread with the results of each epoch, once they can be read."""
 
     def follow(self, run: str) -> None:
-        """The epochs that follow are those of this run; the rows so far stay."""
+        """Expects epochs of this run from now on; the rows so far stay."""
         with self._lock:
             if run != self._run:
                 self._run, self._epoch = run, -1
@@ -99,7 +99,7 @@ class MemoryWriter(DriverWriter):
             self._rows -= self._tables.pop(0).num_rows
 
     def _update(self, results: Results) -> None:
-        """Replaces rows by identity. Looks at no more rows than are kept, from the last: an epoch may have millions."""
+        """Replaces rows by identity. Reads from the last row, and no more rows than are kept: there may be millions."""
         self._updates = True
         changed: dict[tuple[str, ...], pa.Table | None] = {}
         kept = 0

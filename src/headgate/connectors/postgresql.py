@@ -1,4 +1,4 @@
-"""PostgreSQL tables as sinks: an epoch is one transaction, which also notes the epoch's number."""
+"""PostgreSQL tables as sinks: an epoch is one transaction, which also records the epoch's number."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from headgate.spark.results import DriverWriter, Results, SinkError, Writer
 
 _PREFIX = "jdbc:postgresql:"
 _EPOCHS = "headgate_epochs"
-"""The table that notes the last epoch of each run, query and table."""
+"""The table that records the last epoch of each run, query and table."""
 _STAGE = "headgate_stage"
 _ORDER, _DELETED = "headgate_order", "headgate_deleted"
 _ATTEMPTS = 3
-"""How often an epoch is tried with a new connection each time."""
+"""Attempts per epoch, each with a new connection."""
 _LOST = ("08", "57P0", "53300")
-"""What SQLSTATE begins with if the connection or the server was lost."""
+"""SQLSTATE prefixes of a lost connection or server."""
 _COPY = "FORMAT csv, NULL '', QUOTE '\"', ESCAPE '\"'"
 _TYPES = {
     t.BOOLEAN: "boolean",
@@ -151,7 +151,7 @@ class PostgresqlWriter(DriverWriter):
             try:
                 connection.close()
             except Exception:
-                # It was lost; the server rolls its transaction back.
+                # The connection was lost; the server rolls its transaction back.
                 return
 
     def _transaction(self, results: Results, data: bytearray) -> None:
@@ -197,7 +197,7 @@ class PostgresqlWriter(DriverWriter):
     def _definition(self) -> str:
         columns = [f"{_named(field.name)} {_type(field)}" for field in self._query.schema.fields]
         if self._key:
-            # A group may have a null as its key. Before version 15 no unique key knows such rows again.
+            # A group key may be null. Before version 15 a unique key does not recognize such rows as equal.
             modern = int(self._ask("SELECT current_setting('server_version_num')")) >= 150000
             kind = "UNIQUE NULLS NOT DISTINCT" if modern else "PRIMARY KEY"
             columns.append(f"{kind} ({', '.join(_named(name) for name in self._key)})")
@@ -288,12 +288,12 @@ def _lines(results: Results) -> bytes:
     table = table.append_column(_ORDER, pa.array(range(count), t.BIGINT))
     deleted = results.deleted if results.deleted is not None else pa.array([False] * count, t.BOOLEAN)
     table = table.append_column(_DELETED, deleted)
-    # A backslash means nothing to COPY in CSV.
+    # A backslash has no special meaning to COPY in CSV.
     return CsvSink().encoder({"escape": '"'})(table)
 
 
 def _type(field: Field) -> str | None:
-    """The type of a column in a table that is made; None if there is none."""
+    """The PostgreSQL type of a column in a table that is created; None if there is none."""
     if pa.types.is_decimal(field.type):
         return f"numeric({field.type.precision}, {field.type.scale})"
     if pa.types.is_nested(field.type):

@@ -1,4 +1,4 @@
-"""Spark's generators of rows: a steady rate, and a fixed number of rows a micro-batch."""
+"""Spark's generators of rows: a steady rate, and a fixed number of rows per micro-batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RateSource(SparkFormatSource):
 
 
 class RateMicroBatchSource(SparkFormatSource):
-    """A fixed number of rows a micro-batch, with the columns timestamp and value."""
+    """A fixed number of rows per micro-batch, with the columns timestamp and value."""
 
     name = "rate-micro-batch"
     about = "a fixed number of generated rows a micro-batch: `timestamp TIMESTAMP, value BIGINT`"

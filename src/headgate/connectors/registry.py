@@ -82,7 +82,7 @@ def open_sink(spark: Any, query: Query, sink: Sink, run: str) -> Writer:
 
 
 def dead_letters(folder: str, run: str, part: str = "") -> FolderWriter:
-    """The writer of malformed rows. The folder is made with the first of them."""
+    """The writer of malformed rows. The folder is created with the first of them."""
     return FolderWriter(DEAD, f"rows-{run}", folder, json_lines(), "json", part=part)
 
 
@@ -109,7 +109,7 @@ class RegisteredSinks:
                 driver = True
             else:
                 newest.append(rows)
-        # Without INTO memory, the engine keeps the newest rows all the same.
+        # The engine keeps the newest rows even without INTO memory.
         most = max(newest, default=MemorySink().newest({}, self._delivery.kept))
         return HostShare(tuple(folders), driver, executors, None if query.mode == "update" else most)
 
@@ -122,7 +122,7 @@ class RegisteredSinks:
 
 
 def _with_secrets(declared: _Source, kind: str) -> _Source:
-    """A stream or table with the values of the environment that its options name."""
+    """A stream or table with the environment variables in its options resolved."""
     try:
         options = resolved(declared.options)
     except MissingVariable as error:

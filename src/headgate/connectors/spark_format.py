@@ -40,13 +40,13 @@ def installed(spark: Any, format_: str) -> bool:
         with expecting_errors():
             spark.read.format(format_).load()
     except Exception as error:
-        # Without options most formats refuse to read; that is no sign against them.
+        # Most formats refuse to read without options; that does not mean that they are missing.
         return not missing(error)
     return True
 
 
 def provided(spark: Any, *packages: Package) -> None:
-    """Adds packages whose data sources Spark does not have yet. PackageError if one cannot be had."""
+    """Adds packages whose data sources Spark does not have yet. PackageError if one is not available."""
     see_added(spark)
     provide(spark, *(package for package in packages if not installed(spark, package.name)))
 
@@ -63,7 +63,7 @@ class SparkFormatSource(StreamSource):
     """A source whose own columns are the stream's."""
 
     def provide(self, spark: Any, stream: Stream, *packages: Package) -> None:
-        """Adds the packages that bring this source; SourceError in one line if they cannot be had."""
+        """Adds the packages of this source; SourceError in one line if they are not available."""
         try:
             provided(spark, *packages)
         except PackageError as error:
@@ -132,12 +132,12 @@ class SparkFormatSink(ResultSink):
         return SparkFormatWriter(spark, query.name, self._format, options)
 
     def check_installed(self, spark: Any, query: Query) -> None:
-        """SinkError if Spark does not have the data source, which the first result would show much later."""
+        """SinkError if Spark does not have the data source; otherwise only the first result would show it."""
         try:
             with expecting_errors():
                 spark.read.format(self._format).load()
         except Exception as error:
-            # Without options most formats refuse to read; that is no sign against them.
+            # Most formats refuse to read without options; that does not mean that they are missing.
             if missing(error):
                 raise SinkError(f"query {query.name}: sink {self._format}: {reason(error)}") from error
 
@@ -166,7 +166,7 @@ class SparkFormatWriter(ExecutorWriter):
             raise SinkError(f"query {self._query}: sink {self._format}: {said}") from error
 
     def epoch_options(self, epoch: int) -> dict[str, str]:
-        """Options that say which epoch is written."""
+        """Options that identify the epoch that is written."""
         del epoch
         return {}
 

@@ -1,4 +1,4 @@
-"""Tables of Spark's catalog as sinks: each epoch overwrites a partition of its own, so that it is there once."""
+"""Tables of Spark's catalog as sinks: each epoch overwrites its own partition, so that it is written exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text files: a line a row."""
+"""Text files: one line per row."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TextTable(files.FileTable):
 
 
 class TextSink(folder.FolderSink):
-    """A folder of text files, a line a row."""
+    """A folder of text files, one line per row."""
 
     name = "text"
     about = "a folder of text files, for a query with one STRING column (beside those of `partitionBy`)"

@@ -92,7 +92,7 @@ def taken_over(
 
 
 @dataclass(frozen=True)
-class Lineup:
+class QueriesAtTime:
     """The queries at one moment: those `running` (or paused), those that are not stopped (`coming`), and those that a
     restart cannot restore from the script (`known`, see `changes`)."""
 
@@ -101,7 +101,7 @@ class Lineup:
     known: tuple[tuple[Query, Query], ...]
 
 
-class Lives:
+class QueryLifecycles:
     """Remembers how queries were declared and which ONCE queries have answered. Used under the engine's lock, except
     for `answer` and `still_running`, which the driver's thread calls between two epochs."""
 
@@ -126,18 +126,18 @@ class Lives:
                 if new is not None:
                     self._declared[name] = new
 
-    def lineup(self, queries: Mapping[str, Query], now: float) -> Lineup:
+    def queries_at(self, queries: Mapping[str, Query], now: float) -> QueriesAtTime:
         """The queries at a time (s since 1970)."""
         coming = tuple(query for query in queries.values() if query.phase(now) != "stopped")
-        return Lineup(active(queries, now), coming, changes({**queries, **self._declared}, queries, now))
+        return QueriesAtTime(active(queries, now), coming, changes({**queries, **self._declared}, queries, now))
 
     def answer(self, queries: Iterable[str]) -> None:
         """Records that these ONCE queries have answered."""
         self._answered.update(queries)
 
-    def still_running(self, lineup: Lineup) -> tuple[Query, ...]:
+    def still_running(self, current: QueriesAtTime) -> tuple[Query, ...]:
         """The running queries, without the ONCE queries that have answered since."""
-        running = lineup.running.items()
+        running = current.running.items()
         return tuple(query for name, query in running if not (query.once and name in self._answered))
 
     def answered_queries(self, queries: Mapping[str, Query]) -> list[Query]:
@@ -153,7 +153,7 @@ class Lives:
                 raise EngineError(f"query {name} {what}, or drop it, to run once")
 
 
-class Timetable:
+class LifecycleTimer:
     """A thread that calls `act` at the time `due()` (s since 1970; None: never) and after each `wake`.
 
     `act` is called without a lock; an error in it is logged. Any thread may call `wake` and `close`.

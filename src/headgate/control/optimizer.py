@@ -134,7 +134,7 @@ class Optimizer:
             for step in candidates(seen, setting, first):
                 if self._banned(seen.now, step) or any(step.kind == known.kind for known in taken):
                     continue
-                left = total_excess(seen, predictor.excess(step.of(setting)))
+                left = total_excess(seen, predictor.excess(step.applied_to(setting)))
                 if left <= 0:
                     return [*taken, step]
                 # If the excess is infinite, any step that makes it finite helps.
@@ -144,7 +144,7 @@ class Optimizer:
                 break
             now, _, step = best
             taken.append(step)
-            setting = step.of(setting)
+            setting = step.applied_to(setting)
         return taken
 
     def _take(self, seen: Observation, predictor: Predictor, steps: list[Step], excess: float, missed: Demand) -> None:
@@ -152,9 +152,9 @@ class Optimizer:
         decisions: list[Decision] = []
         why = f"{missed.query} is at {_level(missed)}"
         for step in steps:
-            following = step.of(setting)
+            following = step.applied_to(setting)
             expected = predictor.excess(following)
-            decisions.append(self._note(seen, step, setting, f"{why}; {_foretold(expected)}", expected))
+            decisions.append(self._note(seen, step, setting, f"{why}; {_prediction_text(expected)}", expected))
             setting = following
         self.setting = setting
         until = seen.now + SETTLE
@@ -189,22 +189,22 @@ class Optimizer:
                 # The undone step was still needed: it is taken again, and stays longer.
                 self._relaxed, self._calm_for = False, 2 * self._calm_for
                 for step in trial.steps:
-                    again = step.back(trial.before)
+                    again = step.inverse(trial.before)
                     self._note(seen, again, self.setting, "it was still needed", {})
                     self._taken.append((again, self.setting))
-                    self.setting = again.of(self.setting)
+                    self.setting = again.applied_to(self.setting)
             return
         if excess <= max(0.0, (1 - HELPED) * max(trial.excess, trial.peak)):
             setting = trial.before
             for step in trial.steps:
                 self._taken.append((step, setting))
-                setting = step.of(setting)
+                setting = step.applied_to(setting)
             return
         for step in trial.steps:
             key = (step.kind, step.subject, str(step.value))
             span = self._bans.get(key, (0.0, BANNED_FOR / 2))[1] * 2
             self._bans[key] = (seen.now + span, span)
-            self._note(seen, step.back(trial.before), self.setting, "it did not help", {})
+            self._note(seen, step.inverse(trial.before), self.setting, "it did not help", {})
         self.setting = trial.before
 
     def _relax(self, seen: Observation, excess: float) -> None:
@@ -214,11 +214,13 @@ class Optimizer:
         # The most expensive kind first, and within a kind the latest step first.
         ranked = sorted(enumerate(self._taken), key=lambda each: (-each[1][0].rank, -each[0]))
         for _, (step, before) in ranked:
-            back = step.back(before)
-            setting = back.of(self.setting)
+            back = step.inverse(before)
+            setting = back.applied_to(self.setting)
             expected = predictor.excess(setting)
             if all(left <= COMFORT - 1 for left in expected.values()):
-                decision = self._note(seen, back, self.setting, "no longer needed; " + _foretold(expected), expected)
+                decision = self._note(
+                    seen, back, self.setting, "no longer needed; " + _prediction_text(expected), expected
+                )
                 self._trial = Trial((back,), self.setting, seen.now + SETTLE, excess, True, decisions=[decision])
                 self._taken.remove((step, before))
                 self._relaxed = True
@@ -242,7 +244,7 @@ class Optimizer:
     def _note(
         self, seen: Observation, step: Step, before: Setting, reason: str, expected: Mapping[str, float]
     ) -> Decision:
-        old = step.back(before).text
+        old = step.inverse(before).text
         made = self._log.add(seen.now, step.kind, step.subject, step.text, old, reason, expected=dict(expected))
         self._decided(made)
         return made
@@ -268,7 +270,7 @@ def _level(demand: Demand) -> str:
     return "its limit"
 
 
-def _foretold(expected: Mapping[str, float]) -> str:
+def _prediction_text(expected: Mapping[str, float]) -> str:
     worst = max(expected, key=lambda query: expected[query], default="")
     if not worst:
         return "nothing is predicted"

@@ -21,7 +21,7 @@ SECONDS = 15.0
 EPOCHS = 6
 PAUSE_WITHOUT_SPEC = 0.3
 """Approximate pause (s) between epochs without a latency spec."""
-FARTHEST = 1.5
+MAX_CORRECTION = 1.5
 """The ratio of measured to predicted values is clipped to this factor and its inverse: while a backlog is processed,
 measurements say little about the setting."""
 
@@ -141,4 +141,4 @@ class Predictor:
         """Scales the prediction `then` by the ratio of the measured value to the prediction `now` for the present."""
         if measured is None or not 0 < now < inf:
             return then
-        return then * min(FARTHEST, max(1 / FARTHEST, measured / now))
+        return then * min(MAX_CORRECTION, max(1 / MAX_CORRECTION, measured / now))

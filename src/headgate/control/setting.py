@@ -65,7 +65,7 @@ class Step:
     subject: str
     value: Any
 
-    def of(self, setting: Setting) -> Setting:
+    def applied_to(self, setting: Setting) -> Setting:
         """The setting after the step."""
         match self.kind:
             case "class share":
@@ -80,7 +80,7 @@ class Step:
                 return replace(setting, aim=self.value)
         return replace(setting, **{self.kind: self.value})
 
-    def back(self, before: Setting) -> Step:
+    def inverse(self, before: Setting) -> Step:
         """The step that undoes this one; `before` is the setting before this step."""
         match self.kind:
             case "class share":

@@ -33,7 +33,7 @@ Rate = Callable[[float], float]
 
 
 @dataclass
-class LivingOperator(Model):
+class VariableOperator(Model):
     """An operator whose `cost` (s a row) and `selectivity` may change during a run. `shed`: share of rows dropped."""
 
     cost: float
@@ -45,11 +45,11 @@ class LivingOperator(Model):
         return Expected(self.cost, self.selectivity)
 
     def start(self, random: Random) -> ModelState:
-        return _LivingState(self)
+        return _VariableState(self)
 
 
-class _LivingState(ModelState):
-    def __init__(self, model: LivingOperator) -> None:
+class _VariableState(ModelState):
+    def __init__(self, model: VariableOperator) -> None:
         self._model = model
 
     def draw(self) -> float:
@@ -60,7 +60,7 @@ class _LivingState(ModelState):
 
 
 @dataclass
-class _LivingArrivals:
+class _VariableArrivals:
     """Arrivals of a stream, epoch by epoch; the period of the epochs may change during the run.
 
     A stream without rows for LONGEST_SILENCE has ended.
@@ -112,7 +112,7 @@ class VirtualEngine:
     """
 
     topology: Topology
-    operators: dict[str, LivingOperator]
+    operators: dict[str, VariableOperator]
     rates: Mapping[str, Rate]
     demands: dict[str, Demand]
     setting: Setting = field(default_factory=Setting)
@@ -135,7 +135,7 @@ class VirtualEngine:
         self._held = 0.0
         self._objectives: Objectives = {}
         self._current_period = period_of(self._seen(self.demands), self.setting)
-        arrivals = {s: _LivingArrivals(rate, self._period, max(rate(0.0), 1e-9)) for s, rate in self.rates.items()}
+        arrivals = {s: _VariableArrivals(rate, self._period, max(rate(0.0), 1e-9)) for s, rate in self.rates.items()}
         self._simulation = Simulation(
             self.topology,
             self.operators,

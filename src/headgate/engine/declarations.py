@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headgate.control.lifecycle import Lives
+from headgate.control.lifecycle import QueryLifecycles
 from headgate.graph.queries import Query
 from headgate.scheduling import policy as policy_of
 from headgate.scheduling.amos import Auto
@@ -30,7 +30,7 @@ class Declarations:
     - `replicas`: the number that the user asks for; None: the default of the session
     - `frames`: the streaming DataFrames that are declared as streams
     - `attempts`: how often a query was dropped or retried; a query of a later attempt starts without state
-    - `lives`: which queries have answered, and how each was declared
+    - `lifecycles`: which queries have answered, and how each was declared
     """
 
     catalog: Catalog
@@ -38,7 +38,7 @@ class Declarations:
     replicas: int | None
     frames: dict[str, Any] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
-    lives: Lives = field(default_factory=Lives)
+    lifecycles: QueryLifecycles = field(default_factory=QueryLifecycles)
 
     @property
     def queries(self) -> dict[str, Query]:
@@ -60,7 +60,7 @@ class Declarations:
         """Whether the policy leaves settings to the run-time optimizer."""
         return isinstance(policy_of(self.policy), Auto)
 
-    def begin_anew(self, query: str) -> None:
+    def discard_state(self, query: str) -> None:
         """Makes the query of this name, declared now or later, start without state."""
         self.attempts[query] = self.attempts.get(query, 0) + 1
 

@@ -19,7 +19,7 @@ from headgate.engine.declarations import Declarations
 from headgate.engine.metrics import EngineMetrics
 from headgate.engine.options import EngineOptions, check_replicas
 from headgate.engine.query_sinks import QuerySinks
-from headgate.engine.run import PATIENCE, EngineRun
+from headgate.engine.run import CLOSE_TIMEOUT, EngineRun
 from headgate.explanation.explained import Explanation, explain
 from headgate.graph.queries import Query, Sink
 from headgate.graph.specs import Spec
@@ -177,7 +177,7 @@ class Engine(QueryControl):
             query = self.declared(name)
             if self.metrics()["queries"][query.name]["state"] != "failed":
                 raise EngineError(f"query {query.name} has not failed: there is nothing to try again")
-            self._declared.begin_anew(query.name)
+            self._declared.discard_state(query.name)
             self._replan()
             self._metrics.driver.forget_failure(query.name)
 
@@ -240,12 +240,12 @@ class Engine(QueryControl):
         run = self._open()
         try:
             if not run.complete:
-                self._declared.lives.check_all_run(self.queries)
+                self._declared.lifecycles.check_all_run(self.queries)
                 self._running_once = True
                 run.run_once()
         finally:
             self._running_once = False
-            self._close(PATIENCE if run.hurried else None)
+            self._close(CLOSE_TIMEOUT if run.hurried else None)
         self._raise_failure()
 
     def wait(self, seconds: float | None = None) -> bool:
@@ -379,10 +379,10 @@ class Engine(QueryControl):
                 self._close()
                 raise
 
-    def _close(self, patience: float | None = PATIENCE) -> None:
-        """Ends the run, but not Spark; sinks have `patience` seconds to write committed results."""
+    def _close(self, timeout: float | None = CLOSE_TIMEOUT) -> None:
+        """Ends the run, but not Spark; sinks have `timeout` seconds to write committed results."""
         if self._run is not None:
-            self._run.close(patience)
+            self._run.close(timeout)
         if self._options.temporary:
             shutil.rmtree(self._options.folder, ignore_errors=True)
 
@@ -403,7 +403,7 @@ class Engine(QueryControl):
         try:
             yield dropped
             for name in dropped:
-                self._declared.begin_anew(name)
+                self._declared.discard_state(name)
                 self._sinks.forget(name)
             self._replan()
         except Exception:
@@ -412,7 +412,7 @@ class Engine(QueryControl):
             raise
         for name in dropped:
             self._metrics.driver.forget(name)
-        self._declared.lives.note(before.catalog.queries, self.queries, self._running)
+        self._declared.lifecycles.note(before.catalog.queries, self.queries, self._running)
         if self._run is not None:
             self._run.wake()
 

@@ -71,11 +71,11 @@ class LiveTuning:
         declared = self._declared
         return self.setting.policy_text(declared.policy) if declared.auto else declared.policy
 
-    def follows(self, plan: Plan) -> None:
+    def plan_changed(self, plan: Plan) -> None:
         """Called when the run has a new plan."""
         self._plan = plan
 
-    def tuned(self, queries: Iterable[Query], replicas: int) -> tuple[Query, ...]:
+    def apply_setting(self, queries: Iterable[Query], replicas: int) -> tuple[Query, ...]:
         """The queries with the shedding and the plans of the present setting."""
         setting, choosing = self.setting, self._declared.auto and replicas == 1
         shed = [replace(query, shed=setting.shed.get(query.name, 0.0)) for query in queries]

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from headgate.connectors.kafka_dead_letters import DeadLetterTopics
 from headgate.connectors.registry import RegisteredSinks, SparkStreams, dead_letters
-from headgate.control.lifecycle import Timetable, next_change, taken_over
+from headgate.control.lifecycle import LifecycleTimer, next_change, taken_over
 from headgate.control.setting import Setting
 from headgate.engine.declarations import Declarations
 from headgate.engine.live_tuning import LiveTuning
@@ -46,7 +46,7 @@ from headgate.spark.resumption import Resumption
 from headgate.spark.shipping import ship_package, user_modules
 from headgate.spark.warmup import warm_up
 
-PATIENCE = 2.5
+CLOSE_TIMEOUT = 2.5
 """Seconds that sinks have, when the engine stops, to write committed results; the next start publishes the rest."""
 
 _SINKS = f"{RegisteredSinks.__module__}:{RegisteredSinks.__name__}"
@@ -82,7 +82,7 @@ class EngineRun:
         self._metrics = metrics
         self._lock = lock
         self._ended = ended
-        self._patience: float | None = PATIENCE
+        self._close_timeout: float | None = CLOSE_TIMEOUT
         self._closing = False
         self._close_lock = threading.RLock()
         self.hurried = False
@@ -124,7 +124,7 @@ class EngineRun:
             kept=not options.temporary,
             letters=DeadLetterTopics(spark, lambda: catalog.streams),
         )
-        undo.callback(lambda: self._publisher.close(self._patience))
+        undo.callback(lambda: self._publisher.close(self._close_timeout))
         self._pace = Pace(options.trigger_cores, ProcessorUse(engine_processes(spark, self._host_processes)))
         committed = Plan.load(checkpoint, epochs.commit.plan).queries if epochs.commit.plan else ()
         self.tuning = LiveTuning(options.setting, committed, declared, self._metrics, self._pace)
@@ -135,14 +135,14 @@ class EngineRun:
         self._driver = self._open_driver(spark, checkpoint, run)
         undo.callback(self._driver.stop)
         self._rebalancing = Rebalancing(self._driver, epochs)
-        declared.lives.begin()
+        declared.lifecycles.begin()
         self._sinks.begin()
         self._sinks.open_new(declared.queries.values(), self._publisher)
         self._publisher.republish()
         failed = epochs.failed(declared.queries.values())
         self._metrics.begin({name: str(failure) for name, failure in failed.items()})
-        self._timetable = Timetable(lambda: next_change(declared.queries.values(), time.time()), self._keep_time)
-        undo.callback(self._timetable.close)
+        self._timer = LifecycleTimer(lambda: next_change(declared.queries.values(), time.time()), self._keep_time)
+        undo.callback(self._timer.close)
         undo.callback(self.tuning.close)
         self.replan()
 
@@ -202,11 +202,11 @@ class EngineRun:
         self.hurried = True
         self._driver.stop()
 
-    def close(self, patience: float | None = PATIENCE) -> None:
-        """Ends everything but Spark; sinks have `patience` seconds to write committed results, None: no limit. May be
+    def close(self, timeout: float | None = CLOSE_TIMEOUT) -> None:
+        """Ends everything but Spark; sinks have `timeout` seconds to write committed results, None: no limit. May be
         called again."""
         with self._close_lock:
-            self._closing, self._patience = True, patience
+            self._closing, self._close_timeout = True, timeout
             # First, because a refreshed table would change the plan.
             self._tables.close()
             self._undo.close()
@@ -243,7 +243,7 @@ class EngineRun:
 
     def wake(self) -> None:
         """Called when queries may begin or end at other times than before."""
-        self._timetable.wake()
+        self._timer.wake()
 
     def replan(self) -> None:
         """Makes a new plan after a change of declarations, a table, the policy or a setting; the next epoch uses it."""
@@ -253,12 +253,12 @@ class EngineRun:
         self._session.spark.conf.set("spark.sql.session.timeZone", catalog.time_zone)
         self._sinks.open_new(declared.queries.values(), self._publisher)
         self._tables.load(catalog.tables)
-        lineup = declared.lives.lineup(declared.attempted, time.time())
+        current = declared.lifecycles.queries_at(declared.attempted, time.time())
         streams, objectives = dict(catalog.streams), catalog.objectives
 
         def plan(lanes: Lanes) -> Plan:
             options, setting, replicas = self._options, self.tuning.setting, self.replicas
-            running = self.tuning.tuned(declared.lives.still_running(lineup), replicas)
+            running = self.tuning.apply_setting(declared.lifecycles.still_running(current), replicas)
             parts = parts_of(running, replicas)
             functions = {name for query in running for node in query.plan.walk() for name in node.python_functions}
             memory = None if options.memory is None else max(1, options.memory // self._beside)
@@ -268,27 +268,27 @@ class EngineRun:
                 mode=options.mode,
                 threads=setting.threads if setting.threads > 1 else options.threads,
                 tables=self._tables.rows,
-                packings=lanes.plan(streams, lineup.coming),
+                packings=lanes.plan(streams, current.coming),
                 limits=Limits(memory=memory),
                 delivery=Delivery(_SINKS, os.getcwd(), options.results, options.dead_letters),
                 placement=placed(parts or running, replicas, self.epochs.known_plan(replicas), self._rebalancing.costs),
                 parts=parts,
                 modules=b"" if self._session.local else user_modules(functions),
                 objectives=objectives,
-                known=lineup.known,
+                known=current.known,
                 idle={name: stream.idle for name, stream in streams.items() if stream.idle is not None},
             )
 
-        self.tuning.follows(self._driver.replan(plan))
+        self.tuning.plan_changed(self._driver.replan(plan))
 
     # On other threads ---------------------------------------------------------------------------------------
 
     def _keep_time(self) -> None:
-        """On the timetable's thread: queries begin and end."""
+        """On the timer's thread: queries begin and end."""
         with self._lock:
             if self._closing:
                 return
-            for query in self._declared.lives.answered_queries(self._declared.queries):
+            for query in self._declared.lifecycles.answered_queries(self._declared.queries):
                 self._declared.catalog.put_query(query)
             self.replan()
 
@@ -320,8 +320,8 @@ class EngineRun:
             self._pace.committed(epoch.number, epoch.taken, seconds, epoch.seconds.get("operators", 0.0))
         self._publisher.put(epoch.commit, epoch.inline)
         if epoch.answered:
-            self._declared.lives.answer(epoch.answered)
-            self._timetable.wake()
+            self._declared.lifecycles.answer(epoch.answered)
+            self._timer.wake()
         if epoch.metrics is not None and self.replicas > 1:
             self._rebalancing.report(epoch.metrics)
 

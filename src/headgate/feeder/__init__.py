@@ -1,9 +1,9 @@
 """Sends generated or recorded rows at the times of an arrival process: to folders, to Kafka, or into an engine."""
 
+from headgate.feeder.engine_target import EngineTarget
 from headgate.feeder.feed import Feed, RowMaker
 from headgate.feeder.feeder import Feeder, FeedError, Progress, Target
 from headgate.feeder.folder import FolderTarget
-from headgate.feeder.into_engine import EngineTarget
 from headgate.feeder.kafka import KafkaTarget
 from headgate.feeder.process import FeederProcess
 from headgate.feeder.replay import replay

@@ -17,7 +17,7 @@ from headgate.simulation.arrivals import ArrivalBlocks, Moments
 EVENT_TIME = pa.timestamp("us", "UTC")
 
 
-class Draws:
+class ColumnGenerators:
     """One random generator for each column of a stream.
 
     As long as each column draws one value per row from its own generator, rows depend on the seed alone, and not on how
@@ -73,7 +73,7 @@ class RowMaker(Protocol):
         """The column with the event time, if there is one."""
         ...
 
-    def rows(self, arriving: ArrivingRows, draws: Draws) -> Sequence[pa.Array]:
+    def rows(self, arriving: ArrivingRows, draws: ColumnGenerators) -> Sequence[pa.Array]:
         """The columns of the schema, generated without a loop over rows."""
         ...
 

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from headgate.feeder.feed import EVENT_TIME, ArrivingRows, Draws, Feed, Schedule, generator
+from headgate.feeder.feed import EVENT_TIME, ArrivingRows, ColumnGenerators, Feed, Schedule, generator
 
 _TINY = 1e-9
 """Tolerance for rounding errors of times (s)."""
@@ -105,9 +105,9 @@ class Feeder:
         self._stamp = stamp
         self._clock = clock
         self._feeds = {
-            feed.stream: _Line(feed, seed, every, every * place / len(feeds)) for place, feed in enumerate(feeds)
+            feed.stream: _FeedState(feed, seed, every, every * place / len(feeds)) for place, feed in enumerate(feeds)
         }
-        self._due = [(min(line.first, seconds), stream) for stream, line in self._feeds.items()]
+        self._due = [(min(state.first, seconds), stream) for stream, state in self._feeds.items()]
         heapq.heapify(self._due)
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -157,30 +157,30 @@ class Feeder:
 
     def set_speed(self, factor: float) -> None:
         """Sets the rates of all streams to `factor` times the rates of their arrival processes."""
-        for stream, line in self._feeds.items():
-            self.set_rate(stream, line.feed.arrivals.rate * factor)
+        for stream, state in self._feeds.items():
+            self.set_rate(stream, state.feed.arrivals.rate * factor)
 
     def progress(self) -> Progress:
         """What was sent so far. May be called from any thread."""
         seconds = self._took if self._took is not None else self._clock() - self._began if self._began else 0.0
         with self._lock:
-            return Progress(seconds, {stream: line.progress() for stream, line in self._feeds.items()})
+            return Progress(seconds, {stream: state.progress() for stream, state in self._feeds.items()})
 
     def advance(self, moment: float) -> float | None:
         """Sends every batch due `moment` seconds after the start; returns when the next one is due, None at the end."""
         while self._due and self._due[0][0] <= moment + _TINY and not self._stop.is_set():
             due, stream = heapq.heappop(self._due)
-            line = self._feeds[stream]
+            state = self._feeds[stream]
             # A late batch includes everything that has become due in the meantime.
-            boundary = min(line.boundary(moment, due), self._seconds)
+            boundary = min(state.boundary(moment, due), self._seconds)
             with self._lock:
-                rows = line.take(boundary, self._event_start or 0.0)
+                rows = state.take(boundary, self._event_start or 0.0)
             if rows is not None:
                 self._send(stream, rows)
             with self._lock:
-                line.sent(max(self._clock() - self._began - boundary, 0.0) if self._began else 0.0)
-            if boundary < self._seconds and not line.ended:
-                heapq.heappush(self._due, (min(line.after(boundary), self._seconds), stream))
+                state.sent(max(self._clock() - self._began - boundary, 0.0) if self._began else 0.0)
+            if boundary < self._seconds and not state.ended:
+                heapq.heappush(self._due, (min(state.after(boundary), self._seconds), stream))
         return self._due[0][0] if self._due else None
 
     def _begin(self) -> None:
@@ -208,7 +208,7 @@ class Feeder:
         self._took = self._clock() - self._began
 
 
-class _Line:
+class _FeedState:
     """One stream of a feeder: its schedule, its clock, and what was sent."""
 
     def __init__(self, feed: Feed, seed: int, every: float, shift: float) -> None:
@@ -216,7 +216,7 @@ class _Line:
         self.first = every + shift
         self._every = every
         self._schedule = Schedule(feed.arrivals, generator(seed, f"{feed.stream}/arrivals"))
-        self._draws = Draws(seed, feed.stream)
+        self._draws = ColumnGenerators(seed, feed.stream)
         # The clock of the arrival process is at `_process` s after `_changed` s, and runs at `_speed` since then.
         self._process = 0.0
         self._changed = 0.0

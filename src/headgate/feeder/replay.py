@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from headgate.feeder.feed import EVENT_TIME, ArrivingRows, Draws, Feed
+from headgate.feeder.feed import EVENT_TIME, ArrivingRows, ColumnGenerators, Feed
 from headgate.feeder.feeder import FeedError
 from headgate.simulation.arrivals import Moments, RecordedArrivals
 
@@ -39,7 +39,7 @@ class RecordedRows:
     def event_time(self) -> str | None:
         return self._event_time
 
-    def rows(self, arriving: ArrivingRows, draws: Draws) -> Sequence[pa.Array]:
+    def rows(self, arriving: ArrivingRows, draws: ColumnGenerators) -> Sequence[pa.Array]:
         del draws
         part = self._table.slice(arriving.first, len(arriving)).combine_chunks()
         return [

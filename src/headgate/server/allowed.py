@@ -50,7 +50,7 @@ _GLOB = re.compile(r"[*?\[\]]")
 
 
 @dataclass(frozen=True)
-class Allowed:
+class StatementPermissions:
     """What the administrator allowed when starting the server.
 
     - `paths`: folders (or URIs) below which statements may read and write
@@ -59,7 +59,7 @@ class Allowed:
     - `options`: further options, as patterns: `kafka.*`
     - `protected`: folders that are never read or written: the checkpoint
 
-    >>> Allowed(paths=("/data",)).path_problem("/data/../etc/passwd")
+    >>> StatementPermissions(paths=("/data",)).path_problem("/data/../etc/passwd")
     '/data/../etc/passwd has a part ..; write the path without it'
     """
 

@@ -60,7 +60,7 @@ class Api:
         self._loop = asyncio.get_running_loop()
         self._metrics_followers = Followers()
         self.feeds = ResultFeeds(service.engine, self._loop, service.limits.rows)
-        service.listeners.append(self._told)
+        service.listeners.append(self._send_events)
         service.dropped.append(lambda query: self._soon(partial(self.feeds.end, query)))
 
     @property
@@ -77,7 +77,7 @@ class Api:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(action)
 
-    def _told(self, events: list[tuple[str, Any]]) -> None:
+    def _send_events(self, events: list[tuple[str, Any]]) -> None:
         """Called on any thread: sends events of the service to the clients that follow the metrics."""
         if len(self._metrics_followers):
             data = b"".join(event(kind, value) for kind, value in events)
@@ -188,14 +188,14 @@ class Api:
         return answer(await anyio.to_thread.run_sync(rows_of, table))
 
     async def follow(self, request: Request) -> Response:
-        self._room()
+        self._check_follower_limit()
         name = (await self._call(self._service.view.query, request.path_params["name"]))["name"]
         follower = self.feeds.add(name)
         first = event("columns", {"query": name})
         return _streamed(follower, lambda: self.feeds.remove(name, follower), first)
 
     async def follow_metrics(self, request: Request) -> Response:
-        self._room()
+        self._check_follower_limit()
         follower = self._metrics_followers.add()
         first = event("status", self._service.status())
         return _streamed(follower, lambda: self._metrics_followers.remove(follower), first)
@@ -253,7 +253,7 @@ class Api:
 
     # Requests ---------------------------------------------------------------------------------------------
 
-    def _room(self) -> None:
+    def _check_follower_limit(self) -> None:
         if self.followers >= self._service.limits.followers:
             most = self._service.limits.followers
             raise RequestError(429, f"{most:,} clients follow this server already, which is the limit")

@@ -42,7 +42,7 @@ _HEADERS = {
 }
 
 
-class Guarded:
+class RequestGuard:
     """Checks requests before the application sees them: host, origin, token and size of the body."""
 
     def __init__(self, app: Starlette, access: Access, body: int) -> None:
@@ -111,7 +111,7 @@ class Guarded:
         await response(scope, receive, send)
 
 
-def application(service: Service, access: Access) -> Guarded:
+def application(service: Service, access: Access) -> RequestGuard:
     """The application over a service, which its owner starts and stops."""
 
     @asynccontextmanager
@@ -140,7 +140,7 @@ def application(service: Service, access: Access) -> Guarded:
     )
     # A path with an extra slash is refused, not redirected.
     app.router.redirect_slashes = False
-    return Guarded(app, access, service.limits.body)
+    return RequestGuard(app, access, service.limits.body)
 
 
 def _file(name: str, media: str):  # type: ignore[no-untyped-def]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from headgate.engine import Engine
 from headgate.server.access import Access, AccessError, given_token
-from headgate.server.allowed import Allowed
+from headgate.server.allowed import StatementPermissions
 from headgate.server.app import application
 from headgate.server.service import ServerLimits, Service
 from headgate.server.serving import PageServer
@@ -39,7 +39,7 @@ def allowed(
     options: Sequence[str] = (),
     checkpoint: str | None = None,
     token_file: str | None = None,
-) -> Allowed:
+) -> StatementPermissions:
     """What statements may name; without `paths` everything below the working directory.
 
     AccessError if a path is not a folder, or if a statement could read the token.
@@ -49,14 +49,18 @@ def allowed(
         if "://" not in folder and not os.path.isdir(folder):
             raise AccessError(f"{folder} is no folder; give one that exists with --allow-path")
     protected = [each for each in (checkpoint,) if each is not None and "://" not in each]
-    found = Allowed(folders, tuple(functions), tuple(formats), tuple(options), tuple(protected))
+    found = StatementPermissions(folders, tuple(functions), tuple(formats), tuple(options), tuple(protected))
     if token_file is not None and found.path_problem(os.path.abspath(token_file)) is None:
         raise AccessError(f"{token_file} is in a folder that statements may read; keep the token elsewhere")
     return found
 
 
 def server(
-    engine: Engine, address: Address, may: Allowed, checkpoint: str | None, limits: ServerLimits | None = None
+    engine: Engine,
+    address: Address,
+    may: StatementPermissions,
+    checkpoint: str | None,
+    limits: ServerLimits | None = None,
 ) -> tuple[Service, PageServer]:
     """A service over an engine and the HTTP server in front of it; neither is started. With a `checkpoint`, what is
     registered is kept in it."""

@@ -14,7 +14,7 @@ _TEXT = 2000
 """Most characters of a row that are shown."""
 
 
-def newest_letters(folder: str, limit: int) -> list[dict[str, Any]]:
+def newest_dead_letters(folder: str, limit: int) -> list[dict[str, Any]]:
     """The newest malformed rows: stream, reason and text, newest first; none if the folder does not exist."""
     try:
         storage = open_storage(folder)

@@ -14,7 +14,7 @@ from headgate.explanation.explained import Explanation
 from headgate.graph.queries import Query, Stream, Table
 from headgate.graph.secrets import masked
 from headgate.graph.types import Schema, sql_name
-from headgate.server.dead_letters import newest_letters
+from headgate.server.dead_letters import newest_dead_letters
 from headgate.server.masking import Secrets
 from headgate.server.query_graph import drawing, live_figures
 
@@ -125,7 +125,7 @@ class EngineView:
 
     def dead_letters(self, limit: int) -> dict[str, Any]:
         """How many malformed rows each stream had since the start, and the newest of them."""
-        letters = newest_letters(self.engine.dead_letters, min(limit, self._rows))
+        letters = newest_dead_letters(self.engine.dead_letters, min(limit, self._rows))
         return {"counts": self.metrics()["dead_letters"], "rows": letters}
 
     def _graph(self) -> DrawnGraph:

@@ -15,7 +15,7 @@ from typing import Any
 from typing import Literal as OneOf
 
 from headgate.engine import Engine
-from headgate.server.allowed import Allowed, check_literals
+from headgate.server.allowed import StatementPermissions, check_literals
 from headgate.server.engine_view import EngineView
 from headgate.server.history import History
 from headgate.server.masking import Secrets, secrets_in
@@ -63,7 +63,7 @@ class Service:
     def __init__(
         self,
         engine: Engine,
-        allowed: Allowed,
+        allowed: StatementPermissions,
         limits: ServerLimits | None = None,
         statements: StatementLog | None = None,
     ) -> None:
@@ -79,7 +79,7 @@ class Service:
         self._lock = threading.RLock()
         self._state: State = "starting"
         self._error = ""
-        self._lost: list[dict[str, str]] = []
+        self._not_restored: list[dict[str, str]] = []
         self._restored = False
         self._changed_state = threading.Condition()
         self._stop = threading.Event()
@@ -123,7 +123,7 @@ class Service:
             "error": self._error,
             "policy": self.engine.policy,
             "queries": len(self.engine.queries),
-            "not_restored": list(self._lost),
+            "not_restored": list(self._not_restored),
             "version": self.view.version,
         }
 
@@ -266,12 +266,12 @@ class Service:
             except Exception as error:
                 reason = self.secrets.masked(getattr(error, "message", str(error)))
                 log.error("%s %s is not restored: %s", statement.kind, statement.name, reason)
-                self._lost.append({"statement": f"{statement.kind} {statement.name}".strip(), "error": reason})
+                self._not_restored.append({"statement": f"{statement.kind} {statement.name}".strip(), "error": reason})
         if self._statements.policy is not None:
             try:
                 self.engine.policy = self._statements.policy
             except ValueError as error:
-                self._lost.append({"statement": f"policy {self._statements.policy}", "error": str(error)})
+                self._not_restored.append({"statement": f"policy {self._statements.policy}", "error": str(error)})
 
     def _sample(self) -> None:
         while not self._stop.wait(_EVERY):

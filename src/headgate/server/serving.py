@@ -9,7 +9,7 @@ from contextlib import closing
 import uvicorn
 
 from headgate.server.access import AccessError
-from headgate.server.app import Guarded
+from headgate.server.app import RequestGuard
 
 
 class PageServer:
@@ -18,7 +18,7 @@ class PageServer:
     AccessError if the port is taken.
     """
 
-    def __init__(self, app: Guarded, host: str, port: int) -> None:
+    def __init__(self, app: RequestGuard, host: str, port: int) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         try:

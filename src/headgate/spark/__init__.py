@@ -1,1 +1,1 @@
-"""Spark: the session, and asking Catalyst for what only Catalyst knows."""
+"""Everything on Spark: the session, Catalyst's types, lanes, epochs, hosts, checkpoints and publishing."""

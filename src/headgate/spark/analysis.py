@@ -1,4 +1,4 @@
-"""The type of an expression over one stream's columns, from Spark's analyzer, which knows Spark's whole library."""
+"""Types of expressions over one stream's columns, from Spark's analyzer, which knows all of Spark's functions."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Analyzer:
                 if len(found) != 1:
                     raise AnalysisError(f"{sql} returns {len(found)} columns; write an expression that returns one")
                 type_ = to_arrow(found[0].dataType)
-                # The cheapest public call that optimizes a plan (11 ms; the analysis above takes 36): constants are
-                # folded, and what raises then raises for any rows. The cast is that of the packed table.
+                # The cheapest public call that optimizes a plan (11 ms; the analysis above takes 36). It folds
+                # constants: an expression that raises here raises for any rows. The cast is that of the packed table.
                 rows.selectExpr(f"CAST({sql} AS {sql_name(type_)})").inputFiles()
         except UnsupportedType as error:
             raise AnalysisError(str(error)) from error

@@ -1,4 +1,4 @@
-"""The answers of all replicas to one epoch as one: places side by side, figures added up."""
+"""Combines the answers of all replicas to one epoch: places are concatenated, figures are summed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from headgate.spark.messages import EpochAnswer, ExchangedRows, ExpressionFailur
 
 @dataclass(frozen=True)
 class CombinedAnswer:
-    """The fields of `EpochAnswer` over all replicas, which `hosts` and `snapshots` name in their order.
+    """The fields of `EpochAnswer` over all replicas; `hosts` and `snapshots` have one entry per replica, in order.
 
     - `inline`: the bytes of a query's parts in `results` or `newest`, if the answers have all of them
-    - `reached`: how far a fragment has come on all replicas
-    - `answered`: queries that answer once and have: they have results, and nothing waits for them anywhere
-    - `failures`: every query that has failed on some replica; `unknown`: those that some replica does not know of
+    - `reached`: the watermark that a fragment has reached on all replicas
+    - `answered`: queries that answer once and are done: they have results, and no rows wait for them on any replica
+    - `failures`: every query that has failed on some replica; `unknown`: failures that some replica does not know yet
     """
 
     epoch: int
@@ -49,7 +49,7 @@ class CombinedAnswer:
 
 
 def combined(answers: Sequence[EpochAnswer]) -> CombinedAnswer:
-    """All answers to one epoch, in the order of the replicas."""
+    """Combines all answers to one epoch, given in the order of the replicas."""
     failures = _failures(answers)
     first = answers[0]
     return CombinedAnswer(
@@ -76,7 +76,7 @@ def combined(answers: Sequence[EpochAnswer]) -> CombinedAnswer:
         exchange=tuple(each for answer in answers for each in answer.exchange),
         reached=_lowest([answer.reached for answer in answers]),
         answered=_answered(answers),
-        # Replicas work beside each other: the slowest part is what the epoch waited for.
+        # Replicas work in parallel: the epoch waited for the slowest one.
         seconds={name: max(answer.seconds[name] for answer in answers) for name in first.seconds},
         metrics=combined_metrics([answer.metrics for answer in answers if answer.metrics is not None]),
         inline=_inline(answers),

@@ -15,9 +15,9 @@ from headgate.spark.placing import place
 WINDOW = 20.0
 """Seconds over which the load of the replicas is measured."""
 BUSY = 0.5
-"""Busy share of its time below which no replica needs relief."""
+"""Utilization (busy share of its time) below which no replica needs relief."""
 UNEVEN = 1.4
-"""The busiest replica has this multiple of the mean load before a change is considered."""
+"""A change is considered when the busiest replica has at least this multiple of the mean load."""
 GAIN = 0.8
 """A change pays if the busiest replica is expected to have at most this share of its present load."""
 PAUSE = 60.0
@@ -34,8 +34,8 @@ class _Sample:
 class Balance:
     """Measures load from the metrics of epochs. Used by one thread.
 
-    A change moves state and interrupts all queries for a moment, so that it is made only if the replicas have been
-    uneven for a whole window and the change is expected to relieve the busiest one clearly.
+    A change moves state and interrupts all queries for a moment, so it is made only if the load has been uneven for a
+    whole window and the change is expected to relieve the busiest replica clearly.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -45,7 +45,7 @@ class Balance:
         self._pause = PAUSE
 
     def report(self, metrics: Mapping[str, Any]) -> None:
-        """Takes the metrics of all replicas (`combined_metrics.py`)."""
+        """Records the metrics of all replicas (`combined_metrics.py`)."""
         now = self._clock()
         busy = tuple(replica["seconds"] for replica in metrics.get("replicas", ()))
         spent: dict[str, float] = {}
@@ -54,7 +54,7 @@ class Balance:
                 spent[query] = spent.get(query, 0.0) + operator["seconds"] / len(operator["queries"])
         newest = self._samples[-1] if self._samples else None
         if newest is not None and (len(newest.replicas) != len(busy) or sum(busy) < sum(newest.replicas)):
-            # Other replicas, or a host that started anew: its figures begin again.
+            # The number of replicas has changed, or a host has restarted and its counters began again at zero.
             self._samples.clear()
         self._samples.append(_Sample(now, busy, spent))
         while len(self._samples) > 2 and now - self._samples[1].at >= WINDOW:
@@ -62,7 +62,7 @@ class Balance:
 
     @property
     def loads(self) -> list[float]:
-        """Busy seconds of each replica per second, over the window; empty as long as it is not over."""
+        """Busy seconds of each replica per second, over the window; empty until a window is complete."""
         first, last = self._ends()
         if first is None or last is None:
             return []

@@ -8,12 +8,12 @@
     identity, generation          its name, and the number of its newest driver
 
 A part is written once and named by every later manifest that still needs it. Files that no commit names are removed.
-Every attempt at an epoch writes under names of its own, so that a task that outlives its driver cannot touch the files
-of the next attempt.
+Every attempt at an epoch writes under unique names, so that a task that outlives its driver cannot touch the files of
+the next attempt.
 
-What is relied on of a file system or an object store is the contract of `Storage` (`storage.py`). That one driver alone
-commits an epoch, and what another one may delete, is the contract of `Decisions` (`decisions.py`). In an object store a
-commit has a ballot behind its name, and `claims/` has the newest driver's instead of `generation`.
+`Storage` (`storage.py`) states what a file system or an object store must guarantee. `Decisions` (`decisions.py`) lets
+only one driver commit an epoch, and states what another driver may delete. In an object store the name of a commit ends
+in a ballot, and `claims/` holds the ballot of the newest driver instead of `generation`.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class CheckpointError(ValueError):
 class Checkpoint:
     """A folder that holds an engine's state. Cheap to make: workers and the driver each have their own.
 
-    One driver writes commits; workers write only bundles, under names of their own. `files` replaces the file system
-    that the URI names.
+    One driver writes commits; workers write only bundles, under unique names. `files` replaces the file system that the
+    URI names.
     """
 
     def __init__(self, uri: str, files: fs.FileSystem | None = None) -> None:
         self.uri = uri
         self.name = without_secrets(uri)
-        """The URI as it may be shown."""
+        """The URI without secrets, for messages."""
         try:
             self._storage = open_storage(uri, files)
             self._storage.prepare(_FOLDERS)
@@ -78,7 +78,7 @@ class Checkpoint:
 
     @property
     def absolute_uri(self) -> str:
-        """The folder as hosts and executors find it, which have working directories of their own."""
+        """The URI as an absolute one: hosts and executors have other working directories than the driver."""
         return self.uri if "://" in self.uri else os.path.abspath(self.uri)
 
     def bundle(self, folder: str, epoch: int, attempt: str) -> Bundle:
@@ -113,7 +113,7 @@ class Checkpoint:
         return format_1.manifest(found) if found.get("format") == format_1.FORMAT else found
 
     def commit(self, commit: Commit) -> None:
-        """The one atomic step: after it, the epoch has happened. Called after `next_generation`, if at all."""
+        """Commits an epoch in one atomic step. `next_generation`, if it is used, must be called before."""
         body = commit.text().encode()
         slot = _slot(commit.epoch)
         try:
@@ -149,7 +149,7 @@ class Checkpoint:
             raise CheckpointError(self.damaged(file, _reason(error))) from error
 
     def content(self, file: str) -> bytes:
-        """The bytes of a file, which must be there."""
+        """The bytes of a file, which must exist."""
         try:
             return self._storage.read(file)
         except OSError as error:
@@ -163,7 +163,7 @@ class Checkpoint:
             raise self._unread(file, error) from error
 
     def save_plan(self, name: str, data: bytes) -> None:
-        """Writes a plan under the hash of its content. `clean` keeps it until the plan of a later one is committed."""
+        """Writes a plan under the hash of its content. `clean` keeps it until a later plan is committed."""
         with self.saving:
             self.write(f"plans/{name}", data)
             self._plans.append(name)
@@ -193,9 +193,9 @@ class Checkpoint:
             raise self._unwritten("identity", error) from error
 
     def next_generation(self) -> int:
-        """Takes the checkpoint over: a number higher than that of every earlier driver.
+        """Takes over the checkpoint; returns a number higher than that of every earlier driver.
 
-        Called before `newest`: what that returns afterwards is final, also if an earlier driver still runs.
+        Called before `newest`: the commit that `newest` then returns is final, even if an earlier driver still runs.
         """
         try:
             generation = self._decisions.take_over()
@@ -242,7 +242,7 @@ class Checkpoint:
                     self._delete(f"published/{old}")
 
     def _known_published(self) -> list[str]:
-        """The files in published/, listed once: one driver alone publishes."""
+        """The files in published/, listed only once, since only one driver publishes."""
         if self._published is None:
             self._published = self._names("published")
         return self._published
@@ -304,9 +304,9 @@ class Checkpoint:
             raise self._unwritten(file, error) from error
 
     def _commit_files(self) -> dict[str, list[str]]:
-        """The files of each commit, in order; the last of a commit counts.
+        """The files of each commit, in order; the last file of a commit counts.
 
-        For a driver these are the commits that it knows of: a later one is of another driver, and may not count.
+        A driver sees only the commits that it knows of: a later one belongs to another driver and may not be final.
         """
         found = {slot: files for slot, files in self._files("commits").items() if slot.endswith(_COMMIT)}
         return {slot: found[slot] for slot in found if self._last is None or _epoch(slot) <= self._last}
@@ -358,7 +358,7 @@ class Checkpoint:
         )
 
     def _unread(self, file: str, error: OSError) -> CheckpointError:
-        """A file that is missing is damage; storage that cannot be reached is not."""
+        """The error for a file that cannot be read: a missing file is damage, unreachable storage is not."""
         if isinstance(error, FileNotFoundError):
             return CheckpointError(self.damaged(file, _reason(error)))
         return CheckpointError(

@@ -22,7 +22,7 @@ _NOTHING: tuple[str, list[pa.RecordBatch]] = ("", [])
 class CheckpointStore:
     """Keeps the parts of one replica (the `Store` of `headgate.runtime`).
 
-    A batch spilled while an epoch runs is written to a file of its own at once, to free memory; the parts of a
+    A batch spilled while an epoch runs is written to a separate file at once, to free memory; the parts of a
     snapshot are gathered in one bundle, with the manifest behind them. Parts that a manifest names are not written
     again. `discard` forgets a part and removes no file, as an older manifest may still name it; `Checkpoint.clean`
     removes unnamed files. The network may run, spill and discard between its snapshot and `close_bundle`.
@@ -127,7 +127,7 @@ class CheckpointStore:
             return found, tuple({found.file: None, **by_file})
 
     def _move_sparse(self, bundle: Bundle, needed: Sequence[str]) -> None:
-        """Copies the needed parts of files that are mostly not needed any more, so that these can be removed."""
+        """Copies the needed parts out of files that are mostly obsolete, so that these files can be removed."""
         written = {key for key, _ in bundle.places}
         live: dict[str, list[str]] = {}
         for key in needed:

@@ -2,10 +2,9 @@
 
 A Spark session starts in about half the time with it. An archive fits one JVM and one installation of Spark; it is in
 the user's cache folder, `$XDG_CACHE_HOME/headgate` or `~/.cache/headgate`, and takes about 190 MB. The first process
-that misses it makes it when it ends: a process of its own, with the lowest priority, starts a Spark session, runs what
-an engine runs, and writes the archive under its name once it is complete. `python -m headgate.spark.class_archive`
-makes it at once. Where it cannot be made or read, Spark starts as without it. `HEADGATE_CLASS_ARCHIVE=off` switches it
-off.
+that does not find it makes it when it ends: a background process with the lowest priority starts a Spark session, runs
+what an engine runs, and gives the archive its name once it is complete. `python -m headgate.spark.class_archive` makes
+it at once. If it cannot be made or read, Spark starts without it. `HEADGATE_CLASS_ARCHIVE=off` disables it.
 """
 
 from __future__ import annotations
@@ -25,27 +24,26 @@ from pathlib import Path
 from typing import Any
 
 SWITCH = "HEADGATE_CLASS_ARCHIVE"
-# The JVM goes on without an archive that does not fit, and says nothing about it.
+# The JVM silently ignores an archive that does not fit.
 _QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 _LIMIT = 300.0
-"""Seconds after which an attempt to make the archive has failed; the next one may begin."""
+"""Timeout (s) of an attempt to make the archive; after it, another attempt may begin."""
 _UNUSED = 30 * 86400.0
 """Seconds after which an archive that no session has used is removed."""
 _OTHERS = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "PYSPARK_SUBMIT_ARGS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 _ENDING = ".jsa"
 _NEEDED = 600 << 20
-"""Bytes that must be free on the disk: an archive is written beside the complete ones."""
+"""Free disk space (bytes) that is required: a new archive is written beside the existing ones."""
 
 
 def options() -> str:
-    """The options with which the JVM uses the archive; empty without one. Where it is missing, it is made when this
-    process ends."""
+    """JVM options that use the archive; empty if there is none. A missing archive is made when this process ends."""
     try:
         path = archive()
         if path is None:
             return ""
         if path.exists():
-            # Shows that it is in use.
+            # Marks it as recently used.
             with suppress(OSError):
                 os.utime(path)
             return f"-XX:SharedArchiveFile={path} {_QUIET}"
@@ -62,13 +60,13 @@ def archive() -> Path | None:
         return None
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = Path(home, "headgate")
-    # The options of a JVM are divided by spaces.
+    # JVM options are separated by spaces.
     return None if not folder.is_absolute() or " " in str(folder) else folder / f"spark-{_key(java)}{_ENDING}"
 
 
 def make(wait: bool = False) -> bool:
-    """Makes the archive unless it exists; True if it exists in the end. Of several processes that try at once, one
-    makes it; the others wait for it with `wait`."""
+    """Makes the archive unless it exists; returns whether it exists afterwards. If several processes try at once, one
+    makes it; with `wait` the others wait for it."""
     path = archive()
     if path is None:
         return False
@@ -110,7 +108,7 @@ def _start_maker() -> None:
 
 
 def _claim(path: Path) -> bool:
-    """Whether this process is the one that makes the archive. An old claim is of a process that was killed."""
+    """Whether this process is the one that makes the archive. An old claim was left by a killed process."""
     with suppress(OSError):
         if time.time() - path.stat().st_mtime > _LIMIT:
             path.unlink()
@@ -123,7 +121,7 @@ def _claim(path: Path) -> bool:
 
 def _write(path: Path) -> None:
     """Runs Spark once in another process, whose JVM writes the archive when it ends."""
-    # Options that a user gives to the JVM may make an archive that other sessions cannot use.
+    # An archive made with the user's JVM options may not fit other sessions.
     environment = {name: value for name, value in os.environ.items() if name not in _OTHERS} | {SWITCH: "off"}
     with tempfile.TemporaryDirectory(prefix=".making-", dir=path.parent) as folder:
         made = Path(folder, path.name)

@@ -1,4 +1,4 @@
-"""The metrics of all replicas as those of one network."""
+"""Combines the metrics of all replicas into those of one network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 _RATES = {"cost": "rows_in", "selectivity": "rows_in"}
-"""Estimates of an operator, which are weighted by another of its figures; all other numbers are added up."""
+"""Estimates of an operator, averaged with another of its figures as the weight; all other numbers are summed."""
 
 Figures = Mapping[str, Any]
 
@@ -15,9 +15,8 @@ Figures = Mapping[str, Any]
 def combined_metrics(parts: Sequence[Figures]) -> dict[str, Any] | None:
     """Figures of several networks (`runtime/metrics.py`), in the order of the replicas; None if there are none.
 
-    An operator that is split is one operator. Numbers are added up; of latencies, the mean is that of all rows, the
-    median is weighted by rows, and the 99th percentile is the worst of all replicas. "replicas" has a few figures of
-    each network.
+    A split operator counts as one. Numbers are summed. Of latencies, the mean is that of all rows, the median is
+    weighted by rows, and the 99th percentile is the worst of all replicas. "replicas" has a few figures per network.
     """
     if not parts:
         return None
@@ -86,7 +85,7 @@ def _grouped(parts: Sequence[Sequence[Figures]], key: Callable[[Figures], object
 
 
 def _added(parts: Sequence[Figures]) -> dict[str, Any]:
-    """Numbers added up, estimates averaged by weight; all else as in the first part."""
+    """Sums numbers and averages estimates by weight; everything else is taken from the first part."""
     found = dict(parts[0])
     if len(parts) == 1:
         return found

@@ -26,7 +26,7 @@ class Commit:
     - `failures`: every query that has failed so far (`Failure.state`)
     - `plan`: the name of the plan; empty in a commit that was read from format 1
     - `complete`: every stream has ended, and there is nothing to continue with
-    - `ended`: queries that answer once and have
+    - `ended`: queries that answer once and are done
     """
 
     epoch: int
@@ -73,7 +73,7 @@ class Commit:
 
     @property
     def replicas(self) -> int:
-        """The number of replicas whose state it names; 0 in the first."""
+        """The number of replicas whose state it names; 0 in the first commit."""
         return len(self.snapshots)
 
     @property

@@ -1,11 +1,11 @@
 """The process that Spark forks its Python workers from: Spark's own, with two differences.
 
-It imports what every task of ours needs before it forks. Spark ends workers that had nothing to do for a minute: the
-first row after that waits for a new one, and its imports took most of a second.
+It imports what Headgate's tasks need before it forks. Spark ends workers that are idle for a minute: the first row
+after that waits for a new worker, whose imports took most of a second.
 
-A worker without a socket ends silently.
-When Spark stops, it closes the sockets of idle workers and then ends their parent. A worker that notices first tries
-to report the closed socket through that socket, and prints a stack trace.
+A worker whose socket is closed ends silently. When Spark stops, it closes the sockets of idle workers and then ends
+their parent. Spark's own worker, if it notices first, tries to report the closed socket through that socket, and prints
+a stack trace.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import pyspark.daemon as spark
 
-# Where something is missing, the first task says so (`executor_start.py`).
+# If something is missing, the first task reports it (`executor_start.py`).
 with suppress(ImportError):
     import pyspark.sql.pandas.serializers
     import pyspark.sql.pandas.types  # noqa: F401

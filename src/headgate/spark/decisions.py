@@ -1,14 +1,14 @@
-"""How engines agree who decides: of all that use a checkpoint, now or ever, one alone commits an epoch.
+"""How engines agree on commits: of all engines that ever use a checkpoint, only one commits an epoch.
 
-A *slot* is a file name that gets one value for ever: `commits/<epoch>.json`, `identity`. Where files can be made
-exclusively, the first to make the file decides (`FirstFile`). `pyarrow.fs` has no conditional put for object stores;
-there the engines agree with plain puts, reads and lists (`Ballots`).
+A *slot* is a file name that gets one final value: `commits/<epoch>.json`, `identity`. Where files can be created
+exclusively, the first engine to create the file decides (`FirstFile`). `pyarrow.fs` has no conditional put for object
+stores; there the engines agree with plain puts, reads and lists (`Ballots`).
 
 **Ballots.** This is Disk Paxos (Gafni and Lamport, 2003) with the store as its one disk; a leader is an engine.
 
 1. An engine takes over: it puts `claims/<ballot>` with a ballot higher than all it sees, and then lists the claims. If
    there is a higher one, it gives up.
-2. It reads the newest slot, after its claim. If there are values, an earlier engine may believe in that of the highest
+2. It reads the newest slot, after its claim. If it has values, an earlier engine may have acted on that of the highest
    ballot: the engine decides the same value again, under its own ballot, before it acts on it.
 3. To decide a value, it puts `<slot>.<ballot>` and then lists the claims. If there is no higher one, the value is
    decided. If there is one, the engine is superseded: it does not know whether its value counts, and stops. If the
@@ -19,13 +19,13 @@ Why it is safe: let engine A decide a value under ballot *a*, and let *b > a* be
 claim *b* after it put its value, and B read the slot after it put its claim, so B saw the value of A and repeats it. By
 induction every later value of the slot is the same. It needs a store whose reads and lists see every completed put
 (S3 does), and no clocks. An old engine that wakes up after an hour does no harm: its value has a lower ballot, and it
-sees the claim. What it costs: a put and a list an epoch, instead of a look and a rename.
+sees the claim. The cost is a put and a list per epoch, instead of an existence check and a rename.
 
 A ballot is `<generation>-<engine>-<number>`. The number rises with every value of an engine, so that a put that timed
 out and arrives late never replaces a later one. Claims lower than one's own may be deleted; the highest never is.
 
-Deleting: an engine deletes only what the epochs up to its own last decided one do not need, and only if after it has
-listed what to delete there is no higher claim (`is_newest`). What a later engine writes, it writes after its claim.
+Deleting: an engine lists the files that no epoch up to its own last decided one needs, then checks that there is no
+higher claim (`is_newest`), and only then deletes them. A later engine writes its files after its claim.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Decisions(Protocol):
         ...
 
     def settle(self, slot: str, value: bytes | None = None) -> bytes | None:
-        """The value of a slot, which from now on nobody changes; `value` decides it if it has none."""
+        """The value of a slot, final from now on; a slot without a value gets `value`."""
         ...
 
     def is_newest(self) -> bool:
@@ -71,7 +71,7 @@ class Decisions(Protocol):
 
 
 class FirstFile:
-    """Who makes the file of a slot first decides it."""
+    """The engine that first creates the file of a slot decides it."""
 
     def __init__(self, storage: FileStorage) -> None:
         self._storage = storage
@@ -144,7 +144,7 @@ class Ballots:
         found: dict[str, list[tuple[str, str]]] = {}
         for name in self._storage.names(folder):
             match = _BALLOT.search(name)
-            # A file without a ballot is of a version that had none.
+            # An earlier version wrote files without a ballot.
             slot, ballot = (name, "") if match is None else (name[: match.start()], match[1])
             found.setdefault(slot, []).append((ballot, name))
         return {slot: [name for _, name in sorted(found[slot])] for slot in sorted(found)}

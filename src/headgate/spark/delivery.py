@@ -4,7 +4,7 @@ A host makes one `HostWriters` for its plan and calls `deliver` at the end of ea
 
     delivered = writers.deliver(results, dead, epoch, attempt)
 
-`Delivered` has the names of the fields that it fills in the `EpochAnswer`, and from there in the `Commit`.
+The fields of `Delivered` have the names of the `EpochAnswer` fields that they fill, and from there of the `Commit`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from headgate.spark.messages import DEAD, Place, WrittenFile
 from headgate.spark.results import HostWriter, Results
 
 INLINE = 1 << 16
-"""Rows for the driver of at most this many bytes are part of the answer; the driver reads more from the outbox, where
-they are written anyway, which saves copies between processes."""
+"""Rows for the driver are part of the answer up to this many bytes; the driver reads larger results from the outbox,
+where they are written anyway, which saves copies between processes."""
 
 _THREADS = 4
 
@@ -84,7 +84,7 @@ class Delivered:
     - `newest`: its newest rows, for `engine.results`, if no other sink needs rows in the driver
     - `unwritten`: all rows of a query whose folders the host could not write: the driver writes them
     - `rows`: result rows by query; `malformed`: malformed rows by stream
-    - `inline`: few rows for the driver (Arrow IPC streams): the bytes of the query's part in `results` or `newest`
+    - `inline`: small results for the driver (Arrow IPC streams): the bytes of the query's part in `results` or `newest`
     """
 
     written: tuple[WrittenFile, ...] = ()
@@ -117,13 +117,13 @@ class HostWriters:
     ) -> Delivered:
         """Makes the results of an epoch durable; `dead` are its malformed rows.
 
-        What a folder refuses is no failure of the epoch: the rows go to the outbox, and the driver writes them or
-        reports what is wrong. CheckpointError if the outbox cannot be written.
+        If a folder cannot be written, the epoch does not fail: the rows go to the outbox, and the driver writes them or
+        reports the error. CheckpointError if the outbox cannot be written.
         """
         parts = _Parts(self._checkpoint.bundle("outbox", epoch, attempt))
         shares = [self._share(query) for query, _ in results]
         found = [Results.of(q.name, epoch, table, q.visible, q.mode == "update") for q, table in results]
-        # Encoding and writing leave the interpreter lock to others.
+        # Encoding and writing release the interpreter lock.
         staged = self._threads.map(self._staged, [share.folders for share in shares], found, [attempt] * len(found))
         for (query, table), share, files in zip(results, shares, staged, strict=True):
             parts.add_query(query.name, table, share, files)
@@ -150,12 +150,13 @@ class HostWriters:
         try:
             return [file for writer in writers for file in writer.stage(results, attempt)]
         except Exception:
-            # The driver repeats it and reports its reason; what is staged already is never named, and removed later.
+            # The driver tries again and reports the reason. No commit names the files staged so far: they are removed
+            # later.
             return None
 
 
 class _Parts:
-    """Collects what becomes of an epoch's results."""
+    """Collects where the results of an epoch go."""
 
     def __init__(self, outbox: Bundle) -> None:
         self._outbox = outbox

@@ -32,9 +32,9 @@ class DriverMetrics:
         self._latency: dict[str, Latency] = {}
         self._recent: dict[str, RecentLatency] = {}
         self._pace: dict[str, float] = {}
-        # Rows offered to and shed of each query, at the reports of the last SPEC_WINDOW seconds.
+        # Per query: time, rows offered and rows shed at each report of the last SPEC_WINDOW seconds.
         self._shed: dict[str, deque[tuple[float, int, int]]] = {}
-        # Of the epochs that are committed and not yet published.
+        # Arrival times of the epochs that are committed and not yet published.
         self._arrivals: dict[int, tuple[dict[str, Arrival], float]] = {}
 
     def committed(self, epoch: Epoch) -> None:
@@ -55,7 +55,7 @@ class DriverMetrics:
                 self._dead[stream] = self._dead.get(stream, 0) + rows
 
     def published(self, epoch: int) -> None:
-        """All sinks have an epoch: its results can be read, which ends the latency of its rows."""
+        """Records that all sinks have an epoch: its results can be read, which ends the latency of its rows."""
         now = time.time()
         with self._lock:
             arrivals, waited = self._arrivals.pop(epoch, ({}, 0.0))
@@ -64,7 +64,7 @@ class DriverMetrics:
                 self._recent.setdefault(query, RecentLatency(SPEC_WINDOW)).add(now, arrival, waited)
 
     def _note_pace(self, now: Mapping[str, float]) -> None:
-        """The metrics of objectives between the last report of the network and this one, at `now`."""
+        """Computes the metrics of objectives between the last report of the network and this one (`now`)."""
         before, moment = self._network.get("performance"), time.monotonic()
         elapsed, self._reported = moment - self._reported, moment
         # After a restore the totals may be lower than before.
@@ -184,7 +184,7 @@ class DriverMetrics:
 
 
 def _whole(queries: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """The network's figures of a query, with what its fragments hold (see `exchange.py`)."""
+    """The network's figures of a query, including those of its fragments (see `exchange.py`)."""
     figures = dict(queries.get(name, {}))
     for other, part in queries.items():
         if figures and other.startswith(f"{name}/"):
@@ -195,7 +195,7 @@ def _whole(queries: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any
 
 
 def _with_latency(network: Mapping[str, Any], latency: Latency) -> dict[str, Any]:
-    """The network's figures, with its latency under another name: ours ends when a result can be read."""
+    """The network's figures with its latency renamed: the driver's latency ends when a result can be read."""
     figures = dict(network)
     figures["network_latency"] = figures.get("latency", Latency().figures())
     figures["latency"] = latency.figures()

@@ -1,4 +1,4 @@
-"""Failed epochs: which are repeated, and what is reported of the others."""
+"""Decides which failed epochs are retried, and what is reported for the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LATE = ("java.io.EOFException", "CANNOT_OPEN_SOCKET", "Accept timed out")
 """Signs of a host, a worker or an executor that was lost, or of a worker that started too late on a busy machine."""
 
 _VANISHED = ("FAILED_READ_FILE.FILE_NOT_EXIST",)
-"""A file of a stream was removed after Spark had listed it; a repetition lists the folder again."""
+"""A file of a stream was removed after Spark had listed it; a retry lists the folder again."""
 
 _UNWRITABLE = ("No space left on device", "Read-only file system", "Disk quota exceeded")
 
@@ -46,17 +46,17 @@ class EpochFailures:
 
     @staticmethod
     def transient(error: Exception) -> bool:
-        """Whether the same epoch may succeed when it is repeated: a host, a worker, an executor or a file was lost."""
+        """Whether a retry of the epoch may succeed: a host, a worker, an executor or a file was lost."""
         text = str(error)
         lost = any(sign in text for sign in (*_LOST, *_LATE, *_VANISHED))
         return lost and "CheckpointError" not in text and not isinstance(error, CheckpointError)
 
     def succeeded(self) -> None:
-        """An epoch is committed: what failed before has been overcome."""
+        """Records that an epoch is committed: earlier failures no longer count."""
         self._retries = 0
 
     def final(self, error: Exception) -> Exception | None:
-        """None if the epoch may be repeated; else the error that ends the run, in one line."""
+        """None if the epoch may be retried; else the error that ends the run, in one line."""
         if BLAMED in str(error):
             return None
         now = time.monotonic()

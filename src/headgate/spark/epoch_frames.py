@@ -20,7 +20,7 @@ from headgate.spark.spark_errors import spark_errors
 class EpochFrames:
     """Makes frames for the epochs of an engine. Used by one thread.
 
-    - `failed` returns those of some queries that have failed up to the last commit
+    - `failed` returns which of the given queries have failed up to the last commit
     - `failing`: queries that Catalyst fails for, until a commit contains their failure
     """
 
@@ -63,9 +63,9 @@ class EpochFrames:
         collect: Callable[[Any], Answers],
         is_catalyst: Callable[[Exception], bool],
     ) -> Answers:
-        """The answers to packed rows, which `collect` gets by a job. If Catalyst raises, the queries that use the
-        expression fail, and the job is repeated for all others. Each repetition knows another raising expression, so
-        the loop ends. `is_catalyst` tells such errors from those of hosts and executors."""
+        """The answers to packed rows; `collect` runs the job. If Catalyst raises, the queries that use the expression
+        fail, and the job is repeated for all others. Each retry knows one more raising expression, so the loop ends.
+        `is_catalyst` distinguishes such errors from those of hosts and executors."""
         while True:
             queries = self._running(plan)
             rows = self._prefilter.filter(packed, packing, queries)
@@ -83,8 +83,8 @@ class EpochFrames:
                 self.failing += tuple(found)
 
     def committed(self, failures: int, selected: Mapping[str, tuple[int, int]]) -> bool:
-        """A commit contains the first failures, and hosts report what selections kept; True if lanes should be prepared
-        anew."""
+        """Called after a commit that contains the first `failures`, with the rows that selections kept (`selected`);
+        True if lanes should be prepared again."""
         self.failing = self.failing[failures:]
         return self._prefilter.report(selected)
 

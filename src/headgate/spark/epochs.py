@@ -1,4 +1,4 @@
-"""Runs epochs one after the other: one request to the hosts, an answer of each replica and one atomic commit."""
+"""Runs epochs one after the other: one request to the hosts, one answer per replica and one atomic commit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class EpochsClosed(RuntimeError):
 
 
 class CatalystError(RuntimeError):
-    """Spark itself failed on a micro-batch, perhaps on the expression of a query: a careful lane finds out."""
+    """Spark failed on a micro-batch, perhaps on an expression of a query; a careful lane finds out which."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Epoch:
     """These and the commit's parts: see `headgate.spark.delivery.Delivered`."""
     restored: bool = False
     answered: tuple[str, ...] = ()
-    """Queries that answer once and have, with this epoch."""
+    """Queries that answer once and did so in this epoch."""
     taken: int = 0
     waited: float = 0.0
     """New rows, and how long (s) they may have waited before Spark found them."""
@@ -74,14 +74,14 @@ class Epochs:
     - `listen` is called with every epoch after its commit, in order
     - `budget`: seconds that an epoch may wait for the network; may be set while running
     - `owner`: the process that hosts end with; 0: the executor that starts them
-    - `clock`: seconds, by which streams are idle
-    - `hosts`: those that are being started, one for each replica; the tasks of the first epoch start the ones that are
-      not there in time. `beside`: how many hosts share a node
+    - `clock`: seconds; decides when a stream is idle
+    - `hosts`: the hosts that are being started, one per replica; the tasks of the first epoch start those that are not
+      ready in time. `beside`: how many hosts share a node
 
     `commit` is the last commit, `waiting` the number of rows that waited in queues after it, `hosts` the addresses of
-    the hosts that answered last. `preparation_changed`: the lanes should be prepared anew (see `prepare`).
-    `follow_up`: an epoch without new rows should follow at once, since watermarks rose that the hosts do not know yet;
-    `change_pending`: since the plan has changed and no commit names it yet.
+    the hosts that answered last. `preparation_changed`: the lanes should be prepared again (see `prepare`).
+    `follow_up`: an epoch without new rows should follow at once, because the hosts do not know the newest watermarks
+    yet; `change_pending`: because no commit names the changed plan yet.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Epochs:
         beside: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        # First: what is the newest commit after it stays so.
+        # Comes first: after it, the newest commit is final.
         self._generation = checkpoint.next_generation()
         self.commit = checkpoint.newest() or Commit(-1)
         self.waiting = 0
@@ -122,7 +122,7 @@ class Epochs:
         self._closed = False
         self._failures = EpochFailures(checkpoint.name)
         self._frames = EpochFrames(jobs, self.failed)
-        # Queries that failed on some replica, until all know it.
+        # Queries that failed on some replica, until all replicas know it.
         self._elsewhere: tuple[ExpressionFailure, ...] = ()
         self._idle = IdleStreams(clock)
 
@@ -151,8 +151,8 @@ class Epochs:
         self._idle.plan(plan.idle, plan.queries)
 
     def known_plan(self, replicas: int) -> Plan | None:
-        """The plan of the last epoch, also if that ran before a restart, unless it and a plan for so many replicas have
-        one replica; then, or if there was no epoch, None."""
+        """The plan of the last epoch; after a restart, that of the last commit. None if there was no epoch, or if after
+        a restart both that plan and the next one (`replicas`) have one replica."""
         if self._plan is None and self.commit.replicas and replicas + self.commit.replicas > 2:
             return self._committed_plan(replicas)
         return self._plan
@@ -166,7 +166,7 @@ class Epochs:
         return self._frames.conditions(packed, packing, plan)
 
     def run_batch(self, batch: LaneBatch) -> None:
-        """An epoch for a lane's micro-batch, unless it has been committed already.
+        """Runs an epoch for a lane's micro-batch, unless it has been committed already.
 
         CatalystError if Spark fails on it and the lane is not careful.
         """
@@ -183,10 +183,10 @@ class Epochs:
         self._repeat(lambda: self._batch_epoch(batch))
 
     def run_backlog(self, *, finish: bool = False) -> None:
-        """An epoch without new rows: fetches results of the backlog; with `finish`, every stream ends first."""
+        """Runs an epoch without new rows to fetch results of the backlog; with `finish`, every stream ends first."""
         self._repeat(lambda: self._backlog_epoch(finish))
         while finish and not self.commit.complete:
-            # What fragments have sent arrives with the next epoch.
+            # Rows that fragments have sent arrive with the next epoch.
             self._repeat(lambda: self._backlog_epoch(finish))
 
     @property
@@ -207,7 +207,7 @@ class Epochs:
         self._jobs.cancel()
 
     def end_hosts(self) -> None:
-        """Ends the hosts, whatever they do; no epoch follows."""
+        """Ends the hosts, even if they are busy; no epoch follows."""
         self._jobs.close()
         if self._starting is not None and self._starting.done():
             with suppress(Exception):
@@ -216,7 +216,7 @@ class Epochs:
         self._end(hosts)
 
     def failed(self, queries: Iterable[Query]) -> dict[str, Failure]:
-        """The queries that have failed up to the last commit; a query whose plan has changed since has not."""
+        """The queries that have failed up to the last commit, except those whose plan has changed since."""
         found: dict[str, Failure] = {}
         known = {query.name: query for query in queries}
         for state in self.commit.failures:
@@ -234,8 +234,8 @@ class Epochs:
         return Plan.load(self._checkpoint, self.commit.plan)
 
     def _move(self, old: Plan, new: Plan) -> None:
-        """Moves all state to the replicas of another plan: epochs under the old plan until nothing waits, then one that
-        only names the new snapshots."""
+        """Moves all state to the replicas of another plan: runs epochs under the old plan until no rows wait, then one
+        that only names the new snapshots."""
         self._plan, self._plan_name = old, old.save(self._checkpoint)
         while True:
             self._repeat(lambda: self._backlog_epoch(finish=False, drain=True))
@@ -269,7 +269,7 @@ class Epochs:
                 list(threads.map(lambda host: close_host(host, self._token), known))
 
     def _repeat(self, attempt: Callable[[], None]) -> None:
-        """Repeats an epoch that failed because a host, a worker or an executor was lost."""
+        """Retries an epoch that failed because a host, a worker or an executor was lost."""
         while True:
             if self._closed:
                 raise EpochsClosed("the engine is stopping; this batch is read again at the next start")
@@ -314,11 +314,11 @@ class Epochs:
         self._jobs.end_job()
 
     def _is_catalyst(self, error: Exception) -> bool:
-        """Whether an expression of a query may have raised the error, and not a lost host or executor."""
+        """Whether an expression of a query may have caused the error, rather than a lost host or executor."""
         return may_be_catalyst(error) and not self._failures.transient(error)
 
     def _await_hosts(self) -> None:
-        """Before the first epoch: no other hosts are needed."""
+        """Before the first epoch: waits for the hosts that are being started, so that no others are started."""
         starting, self._starting = self._starting, None
         if starting is not None:
             with suppress(TimeoutError):
@@ -434,7 +434,7 @@ class Epochs:
 
 
 def _settled(answer: CombinedAnswer, request: EpochRequest) -> bool:
-    """Whether nothing is between fragments any more: all have ended, and those that read them know it."""
+    """Whether nothing is in transit between fragments: all have ended, and their readers know it."""
     return (
         not answer.exchange
         and answer.reached == request.reached

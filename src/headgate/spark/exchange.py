@@ -5,8 +5,8 @@ below) is divided into *fragments*. A fragment is an internal query; its results
 the same name, which the query, or another fragment, reads. Aggregates are divided into partial states, made of each
 batch where the rows are, and their merge; a top into candidates and the top of them.
 
-An internal stream has routes like any other, over the columns of the fragment's output; `owners` is the hash of its
-keys, since its rows do not pass through Spark. For each fragment a replica hands over, at the end of an epoch, the
+An internal stream has routes like any other, over the columns of the fragment's output; its rows do not pass through
+Spark, so `owners` hashes their keys. For each fragment a replica hands over, at the end of an epoch, the
 results that it has taken and the watermark that they reach (`Network.reached`). A receiver takes the rows of all
 senders with the next epoch, and then the lowest of the senders' watermarks (`Network.reach`).
 """
@@ -45,12 +45,12 @@ class Division:
 
     @property
     def parts(self) -> tuple[Query, ...]:
-        """All that runs instead of the query."""
+        """All queries that run in place of the declared one."""
         return (*self.fragments, self.query)
 
 
 def divided(query: Query) -> Division:
-    """A query divided at the exchanges that let a part of it run on all replicas; as it is if there are none, or if it
+    """A query divided at the exchanges that let a part of it run on all replicas; unchanged if there are none, or if it
     is a part of a divided query."""
     divider = _Divider(query)
     is_part = isinstance(query.plan, Send) or any(
@@ -69,7 +69,7 @@ def owners(keys: Sequence[pa.Array], replicas: int) -> npt.NDArray[np.int64]:
 
 
 class _Divider:
-    """Divides one query: collects its fragments, and what becomes of its operators."""
+    """Divides one query: collects its fragments, and maps its operators to those of the parts."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
@@ -113,7 +113,8 @@ class _Divider:
 
 
 def mergeable(node: Aggregate) -> bool:
-    """Not sessions, windows of rows, and functions of the order of rows, which replicas do not share."""
+    """Whether partial states can be merged: not of sessions, windows of rows and functions that depend on the order of
+    rows, which replicas do not share."""
     if node.window is not None and node.window.kind != "time":
         return False
     return not any(accumulator(call).needs_order for call in node.calls)

@@ -1,6 +1,6 @@
-"""The first tasks on executors: look whether their Python has what hosts need, and start the hosts of all replicas.
+"""The first tasks on executors: check that their Python has what hosts need, and start the hosts of all replicas.
 
-Imports nothing that may be missing there.
+Imports nothing that executors may lack.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def start_hosts(spark: Any, run: str, token: str, replicas: int, beside: int) ->
     """Starts the hosts of all replicas on executors, before the first epoch needs them; waits for executors.
 
     `beside`: how many hosts share a node. ExecutorError if the executors' Python lacks something. None for hosts that
-    cannot be started yet: the first epoch starts them, or says why not.
+    cannot be started yet: the first epoch starts them, or reports why it cannot.
     """
-    # By `mapInArrow`, as epochs: for other kinds of tasks Spark starts another process to fork workers from.
+    # Uses `mapInArrow`, as epochs do: for other kinds of tasks Spark starts another process to fork workers from.
     numbers = spark.range(0, replicas, 1, replicas)
     rows = numbers.mapInArrow(partial(_start, run, token, beside), "replica int, address string")
     try:

@@ -100,8 +100,8 @@ class CatalystColumns:
     def _failures_together(
         self, frame: Any, packing: Packing, used: _Uses, error: Callable[[Mapping[_Key, str]], Exception | None]
     ) -> dict[str, ExpressionFailure]:
-        """Where no expression raises alone, but all together do (a plan that is too large): the queries of the last
-        expression of the smallest set, in order, that raises."""
+        """For expressions that raise only together (a plan that is too large): the queries that use the last expression
+        of the shortest raising prefix."""
         conditions = self._conditions(frame, packing, used)
         raised = error(conditions)
         if raised is None:

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from headgate.runtime.flight import LIMIT, SINCE, STAGE, UNIT, FlightSlot
 
 SLOTS = 2048
-"""Threads that can be recorded at once; the modes use at most 1,024 and a few of the host's own."""
+"""Threads that can be recorded at once; the modes use at most 1,024, the host a few more."""
 
 _WORDS = 8
-"""Words of a slot: those in use, up to the size of a cache line, so that threads do not disturb each other."""
+"""Words of a slot, padded to a cache line to avoid false sharing between threads."""
 
 
 @dataclass(frozen=True)
 class RunningStage:
-    """What one thread runs: stages by their marks (0: none), and for a user's function since when and its limit (s)."""
+    """What one thread runs: unit and stage by their marks (0: none), and a user's function's start and limit (s)."""
 
     unit: int
     stage: int
@@ -54,7 +54,7 @@ class SharedFlightRecord:
                 number = self._words[0] = self._words[0] + 1
             else:
                 return [0] * _WORDS
-        # Given back when the thread ends, with its local variables.
+        # The slot is released when the thread ends, with its thread-local variables.
         self._mine.lease = _Lease(self._free, number)
         return self._words[number * _WORDS : (number + 1) * _WORDS]
 

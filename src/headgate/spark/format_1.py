@@ -1,4 +1,4 @@
-"""Format 1 of the checkpoint, which earlier versions wrote: its commits as commits of format 2.
+"""Converts commits of checkpoint format 1, which earlier versions wrote, to format 2.
 
 A commit of format 1 contains the manifest, the places of its parts and the queries. Its plans and what its policies
 have learned are pickled: they are never loaded. A restart makes a new plan, and the policy learns again.

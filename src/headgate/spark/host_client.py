@@ -52,7 +52,7 @@ def ensure_host(run: str, replica: int, token: str, owner: int, tcp: bool = Fals
     """
     name = hashlib.sha256(f"{run} {replica} {owner} {token}".encode()).hexdigest()[:16]
     folder = host_folder()
-    # A few locks for all hosts: a lock file must never be removed.
+    # All hosts share a few lock files, since a lock file must never be removed.
     with _locked(folder / f"start-{name[0]}.lock"):
         known = _known(folder / f"{name}.json")
         if known is not None and (known.port or not tcp):
@@ -180,8 +180,8 @@ def _is_supervisor(pid: int) -> bool:
 def prepare_hosts(*loaders: str) -> None:
     """Starts the process that forks the supervisors of this driver's hosts, unless there is one.
 
-    It does their imports, while Spark starts, and ends with this process. `loaders`: functions ("module:function") that
-    load what hosts need of other layers.
+    It does their imports while Spark starts, and ends with this process. `loaders`: functions ("module:function") that
+    import the modules of other layers that hosts need.
     """
     global _forks
     with _lock:
@@ -190,7 +190,7 @@ def prepare_hosts(*loaders: str) -> None:
 
 
 def _supervisor_process(*arguments: str) -> subprocess.Popen[bytes]:
-    # In its environment, not only in its settings: it must find this package, wherever the starter has it from.
+    # In its environment, not only in its settings: the process needs the path to import this package.
     path = os.pathsep.join(_absolute_path())
     return subprocess.Popen(
         [sys.executable, "-m", "headgate.spark.supervisor", *arguments],
@@ -206,7 +206,7 @@ def _absolute_path() -> list[str]:
 
 
 def _start(settings: dict[str, Any]) -> HostAddress:
-    """Starts a supervisor: by a fork if this process has prepared for it, else as a process with its own imports."""
+    """Starts a supervisor: by a fork if `prepare_hosts` was called, else as a process with its own imports."""
     settings = {
         **settings,
         "path": _absolute_path(),
@@ -228,7 +228,10 @@ def _start(settings: dict[str, Any]) -> HostAddress:
 
 
 def _asked(process: subprocess.Popen[bytes], settings: bytes, end: bool) -> HostAddress:
-    """The address of the supervisor that a process is, or forks, for these settings. `end`: they are all it gets."""
+    """Sends settings to a process that is a supervisor or forks one; returns the supervisor's address.
+
+    `end`: nothing else is sent, and its input is closed.
+    """
     assert process.stdin is not None
     assert process.stdout is not None
     waiting = threading.Timer(START_TIMEOUT, process.kill)

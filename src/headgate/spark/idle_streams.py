@@ -1,10 +1,10 @@
-"""Watermarks of streams that bring nothing: after a time that the user gives, they hold back joins and unions no more.
+"""Watermarks of idle streams: after a timeout that the user sets, a silent stream no longer delays joins and unions.
 
-Without such a time a stream's watermark stands still while it brings no rows, as in Spark, and so does everything that
-needs it. A stream declared WITH (idle = …) that has been silent for so long is idle:
+Without a timeout the watermark of a stream without new rows does not advance, as in Spark, and everything that needs it
+waits. A stream declared WITH (idle = …) that has had no rows for that time is idle:
 
 - if streams that are read together with it are not idle, its watermark follows the lowest of theirs
-- otherwise it is estimated: the newest event time less the delay, and what has passed since its last rows
+- otherwise it is estimated: the newest event time, less the delay, plus the time since its last rows
   (on-demand timestamps, 001 §4.1 and its ref. 4)
 
 A row that comes later with an earlier event time is late, as behind any watermark. The driver alone decides, from the
@@ -23,7 +23,7 @@ from headgate.graph.queries import Query
 
 @dataclass(frozen=True)
 class _Timed:
-    """A stream with an event time: its delay, and the other ones that some query reads together with it."""
+    """A stream with an event time: its delay, and the other streams that some query reads together with it."""
 
     delay: int
     beside: frozenset[str]
@@ -37,7 +37,7 @@ class IdleStreams:
         self._began = clock()
         self._after: dict[str, float] = {}
         self._timed: dict[str, _Timed] = {}
-        # When each stream brought rows last, was last told to the replicas, and the watermark that they were told.
+        # By stream: when its last rows arrived, when its watermark was last reported to the replicas, and its value.
         self._last: dict[str, float] = {}
         self._told: dict[str, float] = {}
         self._given: dict[str, int] = {}
@@ -56,7 +56,7 @@ class IdleStreams:
         self._after = {name: after / 1e6 for name, after in idle.items() if name in self._timed}
 
     def arrived(self, streams: Iterable[str]) -> None:
-        """These streams have brought rows."""
+        """Records that rows of these streams have arrived."""
         now = self._clock()
         for name in streams:
             self._last[name] = now
@@ -74,7 +74,7 @@ class IdleStreams:
         return found
 
     def behind(self, event_times: Mapping[str, int]) -> bool:
-        """Whether idle streams follow others that have moved on: an epoch without rows should tell it."""
+        """Whether idle streams follow others that have advanced: an epoch without rows should report it."""
         now = self._clock()
         idle = self._idle(now)
         return any(
@@ -85,9 +85,9 @@ class IdleStreams:
 
     @property
     def wait(self) -> float | None:
-        """Seconds until an epoch without rows should tell the watermark of an idle stream; None: never.
+        """Seconds until an epoch without rows should report the watermark of an idle stream; None: never.
 
-        It is due when a stream becomes idle, and again each time its silence has doubled: all its windows end so.
+        It is due when a stream becomes idle, and again each time its silence has doubled, so that all its windows end.
         """
         dues = [self._due(name) for name in self._after]
         return max(0.0, min(dues) - self._clock()) if dues else None
@@ -114,7 +114,7 @@ class IdleStreams:
                 found[name] = min(own[other] for other in others)
             elif not others and name in own:
                 found[name] = own[name] + int((now - self._since(name)) * 1e6)
-        # Streams that have brought nothing at all, beside others that are idle.
+        # Streams that have never had rows, read together with idle ones.
         for name in idle - found.keys():
             known = [found[other] for other in self._timed[name].beside if other in found]
             if known and self._timed[name].beside <= idle:

@@ -19,7 +19,7 @@ from headgate.spark.spark_errors import expecting_errors
 from headgate.spark.task import bring, carry
 
 REPLICA = "replica"
-"""The column of packed rows that names the replica of each; only where there are several."""
+"""The column of packed rows with the replica of each row; only if there are several replicas."""
 
 Ints = npt.NDArray[np.int64]
 Answers = tuple[EpochAnswer, ...]
@@ -35,7 +35,7 @@ class Jobs(Protocol):
         ...
 
     def collect(self, answers: Any, request: JobRequest) -> Answers:
-        """Runs the job over a frame of answers. It may still be running when they are known: see `end_job`."""
+        """Runs the job over a frame of answers and returns them. The job may still be running then: see `end_job`."""
         ...
 
     def end_job(self) -> None:
@@ -43,7 +43,7 @@ class Jobs(Protocol):
         ...
 
     def ask(self, request: JobRequest) -> Answers:
-        """An epoch without new rows."""
+        """Runs an epoch without new rows."""
         ...
 
     def owners(self, keys: Sequence[pa.Array], replicas: int) -> Ints:
@@ -60,7 +60,7 @@ class Jobs(Protocol):
 
 
 class SparkJobs:
-    """Jobs of a Spark session. `replies`: where hosts beside the driver send their answers, too."""
+    """Jobs of a Spark session. `replies`: the socket to which hosts beside the driver also send their answers."""
 
     def __init__(self, spark: Any, group: str, replies: Replies | None = None) -> None:
         self._spark = spark

@@ -1,4 +1,4 @@
-"""Keeps a warning of the JVM off standard error that users can do nothing about."""
+"""Removes a JVM warning that users can do nothing about from standard error."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _MEANINGLESS = (b"WARNING: Using incubator modules:",)
-"""Spark asks for the module; the JVM prints this at every start, and has no option against it."""
+"""Spark asks for the module; the JVM prints this at every start, and has no option to suppress it."""
 
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Processes that start inside write to standard error through a filter, as long as they live."""
+    """Processes started inside this context write to standard error through a filter, for their whole life."""
     try:
         terminal = os.dup(2)
     except OSError:
@@ -31,13 +31,13 @@ def without_warnings() -> Iterator[None]:
 
 
 def _forward(read: int, terminal: int) -> None:
-    """Writes what arrives, line by line and without the warnings, until all writers have ended."""
+    """Forwards the input line by line, without the warnings, until all writers have ended."""
     with os.fdopen(read, "rb", buffering=0) as source:
         rest = b""
         while part := source.read(1 << 16):
             *lines, rest = (rest + part).split(b"\n")
             kept = b"".join(line + b"\n" for line in lines if not line.startswith(_MEANINGLESS))
-            # Text without an end of line, as a prompt, must not wait for one.
+            # Text without a line end, such as a prompt, must not wait for one.
             if rest and not any(warning.startswith(rest[: len(warning)]) for warning in _MEANINGLESS):
                 kept, rest = kept + rest, b""
             if kept:

@@ -1,7 +1,7 @@
-"""Where Spark keeps its own logs of the lanes: below the checkpoint, or elsewhere where Spark cannot write there.
+"""Where Spark keeps its own logs of the lanes: below the checkpoint, or in another folder if Spark cannot write there.
 
-Spark writes them through Hadoop, which reads object stores only with a library that Spark does not contain. The driver
-alone reads and writes them.
+Spark writes them through Hadoop, which reads object stores only with a library that Spark does not include. Only the
+driver reads and writes them.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class LaneLog:
 
 
 def open_lane_log(spark: Any, checkpoint: Checkpoint, folder: str | None, run: str) -> LaneLog:
-    """The lane log of a checkpoint; `folder` is what the user gives, `run` the identity of the checkpoint.
+    """The lane log of a checkpoint; `folder` is the user's choice, if any, `run` the identity of the checkpoint.
 
     CheckpointError if the user gives none and Spark cannot write below the checkpoint.
     """
     if folder is not None:
-        # A folder may be given for several checkpoints, and a wrong one must not be taken for the right one.
+        # The run is part of the path: one folder may serve several checkpoints, whose logs must not be confused.
         return LaneLog(spark, below(folder if "://" in folder else os.path.abspath(folder), run))
     known = _SCHEMES.get(urlsplit(checkpoint.uri).scheme) if "://" in checkpoint.uri else None
     if known is None:

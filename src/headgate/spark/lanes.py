@@ -47,7 +47,7 @@ class _PlannedLane:
 
 @dataclass(frozen=True)
 class SavedLanes:
-    """What is planned at a moment: for each lane the columns it carries, its version and packing; and the streams."""
+    """A saved state of the planning: for each lane the columns it carries, its version and packing; and the streams."""
 
     lanes: Mapping[str, tuple[dict[str, RequiredColumns], int, Packing | None]]
     streams: Mapping[str, Stream]
@@ -66,15 +66,15 @@ class Preparation(Protocol):
 
 
 class Lanes:
-    """The lanes of an engine. The streams that the first queries read share one for each class (see `groups_by_class`);
-    so do streams that later queries need. Lanes below the highest class take few rows at a time: a long epoch for them
-    would keep the highest class waiting.
+    """The lanes of an engine. Streams that the first queries read share one lane per class (see `groups_by_class`); so
+    do streams that later queries need. Lanes below the highest class take few rows at a time: a long epoch for them
+    would delay the highest class.
 
     Used by one thread. Spark's own checkpoints of the lanes are in `log`; the checkpoint has a list of the streams that
     each lane reads: after a restart Spark needs the same sources in the same order.
 
-    - `deliver` and `ended`: see `Lane`; `refuse` is called with a closed lane before it is stopped: no batch that it
-      has delivered may stay undone
+    - `deliver` and `ended`: see `Lane`; `refuse` is called with a closed lane before it is stopped, and rejects its
+      batches that still wait
     - `every`: seconds between two polls of the sources
     - `pace`: the pauses after epochs. Lanes with a stream that limits what a trigger reads are not paused: more rows
       may be waiting than one trigger takes
@@ -127,8 +127,8 @@ class Lanes:
         return SavedLanes(lanes, dict(self._streams))
 
     def restore(self, saved: SavedLanes) -> None:
-        """Takes back what was planned since `saved`, because it failed: lanes that are new are stopped and forgotten.
-        The others go on as they were after the next `apply`."""
+        """Undoes the planning since `saved`, after a failure: new lanes are stopped and removed. The others continue as
+        before after the next `apply`."""
         gone = [name for name in self._planned if name not in saved.lanes]
         for name in gone:
             lane = self._planned.pop(name).lane
@@ -151,7 +151,7 @@ class Lanes:
         self.apply(preparation)
 
     def apply(self, preparation: Preparation) -> None:
-        """Starts new lanes, and restarts those that must carry more columns or are prepared in another way."""
+        """Starts new lanes, and restarts those that must carry more columns or whose preparation has changed."""
         if self._once is None:
             return
         for planned in self._planned.values():
@@ -178,7 +178,7 @@ class Lanes:
             self._restart(planned, preparation.prepare(packed, planned.packing), False)
 
     def running(self, lane: Lane) -> bool:
-        """Whether it is the present lane of its name."""
+        """Whether it is the current lane of its name."""
         return self._planned[lane.name].lane is lane and not self._planned[lane.name].ended
 
     def end(self, lane: Lane) -> None:
@@ -201,7 +201,7 @@ class Lanes:
         return any(planned.lane is not None and planned.lane.delivering for planned in self._planned.values())
 
     def stop(self) -> None:
-        """Stops all lanes for good."""
+        """Stops all lanes permanently."""
         self._once = None
         for planned in self._planned.values():
             lane, planned.lane = planned.lane, None
@@ -277,7 +277,7 @@ class Lanes:
                 for each in (planned.carried.get(name, RequiredColumns()), wanted[name]):
                     shared = RequiredColumns(shared.columns | each.columns, shared.foreign | each.foreign)
             if not shared.columns and self._open(group).flaw is not None:
-                # Spark reads the text of malformed rows only beside a column: `SELECT count(*)` needs one as well.
+                # Spark returns the text of malformed rows only along with a column: `SELECT count(*)` needs one too.
                 shared = RequiredColumns({_cheapest(self._streams[group[0]].schema)}, shared.foreign)
             planned.carried.update(dict.fromkeys(group, shared))
         planned.version += 1

@@ -44,11 +44,11 @@ class LazySession:
 
     @property
     def time_zone(self) -> str:
-        """The time zone of the session; that of a session which is not started yet is UTC."""
+        """The time zone of the session; UTC before it is started."""
         return "UTC" if self._spark is None else str(self._spark.conf.get("spark.sql.session.timeZone"))
 
     def need(self, packages: Iterable[Package]) -> None:
-        """A session that is started later has these packages from its start."""
+        """Adds packages that a session started later has from its start."""
         with self._lock:
             self._packages.update(packages)
 
@@ -56,7 +56,7 @@ class LazySession:
         """Stops the session, unless it is the user's; it is started again when it is needed."""
         with self._lock:
             if self._own and self._spark is not None:
-                # Stopped in the middle of its first job, Spark logs a page of errors.
+                # If Spark is stopped during its first job, it logs a page of errors.
                 warm_up(self._spark).join()
                 self._spark.stop()
                 self._spark = None

@@ -31,7 +31,7 @@ class LocalPlan:
         self.queries = {query.name: query for query in parts}
         """The queries, and fragments of queries, that run here, by name."""
         self.fragments = frozenset(query.name for query in parts if isinstance(query.plan, Send))
-        """The fragments of all replicas: what they put out goes to other replicas."""
+        """The fragments of the whole plan; their results go to other replicas."""
         self.shared = plan.placement is not None and plan.replicas > 1
         """Whether there are other replicas."""
         self._routes: dict[str, list[tuple[int, str]]] = {}
@@ -105,8 +105,8 @@ class LocalPlan:
         return found
 
     def selected(self, local: Mapping[str, tuple[int, int]], read: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """`Network.selected` by stream: a stream is read only by selections if this is so under all its local names
-        that are `read`."""
+        """`Network.selected` by stream: a stream is read only by selections if that holds for all its local names
+        in `read`."""
         if not self.shared:
             return dict(local)
         found: dict[str, tuple[int, int]] = {}

@@ -1,4 +1,4 @@
-"""What the driver and the hosts say to each other, through Spark tasks: one request and one answer a replica and epoch.
+"""The messages of driver and hosts, sent through Spark tasks: one request and one answer per replica and epoch.
 
 A message is a dataclass of plain values. On the wire it is a line of JSON with its type, followed by the bytes that it
 names (`pack`, `unpack`). Imports neither SQL nor the network: Spark's Python workers load it with every task.
@@ -22,7 +22,7 @@ DEAD = "dead letters"
 
 
 BLAMED = "the queries to blame fail, and the epoch is repeated for all others"
-"""Part of the error of a task whose host ended, where it is known which queries were to blame."""
+"""Part of the error of a task whose host ended, if the queries that caused it are known."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class EpochRequest:
     - `finish`: every stream ends
     - `detailed`: whether the answer includes the metrics, which are expensive to gather and to send
     - `host`: where the host of the replica was last; None if the driver knows of none
-    - `owner`: process with which a host that is started for this request ends; 0: the executor of the task
+    - `owner`: the process that a host started for this request ends with; 0: the executor of the task
     - `expression_failures`: queries for which Catalyst raised on these rows: they fail
     - `continues`: the file of the replica's snapshot in the commit `after`. A host that answered that epoch with
       another one restores the commit: its answer was lost, and the epoch was repeated elsewhere
@@ -101,7 +101,7 @@ class EpochRequest:
     - `failed_elsewhere`: queries that failed on another replica: they fail here, too
     - `exchange`: rows that fragments sent in the commit `after`, from all replicas; a receiver takes its own.
       `reached`: the watermark behind the rows of each fragment, the lowest of all senders
-    - `idle`: the watermarks of streams that bring nothing (`idle_streams.py`)
+    - `idle`: the watermarks of idle streams (`idle_streams.py`)
     """
 
     run: str
@@ -217,12 +217,12 @@ class EpochAnswer:
     - `arrivals`: count, total and first of the arrival times behind each query's results
     - `failures`: every query that has failed so far (`Failure.state`); `failed`: those that failed in this epoch
     - `taken`: rows that were new in this epoch
-    - `waiting`: rows that wait in queues; the host goes on with them
+    - `waiting`: rows that wait in queues; the host continues to process them
     - `selected`: for streams read only by selections, rows so far and rows kept
     - `event_times`: the newest event time of each stream among the rows of this replica; `arrived`: the streams of
       which rows arrived in this epoch
-    - `exchange`: rows that fragments of queries send to other replicas; `reached`: how far each fragment has come
-    - `once`: of queries that answer once, the result rows so far, and what waits for their operators
+    - `exchange`: rows that fragments of queries send to other replicas; `reached`: the watermark of each fragment
+    - `once`: for queries that answer once, the result rows so far, and what waits for their operators
     """
 
     replica: int

@@ -17,7 +17,7 @@ from headgate.spark.redistribution import Owners, redistributed
 
 
 def placement_of(plan: Plan) -> Placement:
-    """Where the queries of a plan run, also if there is one replica."""
+    """Where the queries of a plan run, even if there is only one replica."""
     return plan.placement or Placement.single(plan.run_queries)
 
 
@@ -63,8 +63,8 @@ def moved(
 
 
 def event_times(commit: Commit, manifests: Sequence[Mapping[str, Any]], plan: Plan) -> dict[str, int]:
-    """The newest event time of each stream: that of the commit, or what its watermark says in a commit of an earlier
-    version, which has none."""
+    """The newest event time of each stream: that of the commit, or derived from the watermark in a commit of an earlier
+    version, which has no event times."""
     found = dict(commit.event_times)
     if plan.replicas > 1:
         return found

@@ -1,4 +1,4 @@
-"""Results in the outbox of the checkpoint as a DataFrame: its tasks read them, and no row passes the driver."""
+"""Results in the outbox of the checkpoint as a DataFrame: its tasks read them; no row passes through the driver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DELETED = "_headgate_deleted"
 
 @dataclass(frozen=True)
 class OutboxRows:
-    """The results of a query in one epoch, in the outbox: one place a replica."""
+    """The results of a query in one epoch, in the outbox: one place per replica."""
 
     query: Query
     epoch: int
@@ -40,7 +40,7 @@ class OutboxRows:
         return [*self.query.schema.names, *self.identity, *([DELETED] if self.query.mode == "update" else [])]
 
     def frame(self, spark: Any) -> Any:
-        """A DataFrame of the rows, one partition a place."""
+        """A DataFrame of the rows, one partition per place."""
         read = partial(_read, self.checkpoint, self.places, self.columns)
         count = len(self.places)
         return spark.range(0, count, 1, count).mapInArrow(read, self._schema())

@@ -1,4 +1,4 @@
-"""Libraries for the JVM that Spark comes without: fetched by Maven once, kept in a cache, added to a running session.
+"""JVM libraries that Spark does not include: fetched by Maven once, kept in a cache, added to a running session.
 
 The cache is `$XDG_CACHE_HOME/headgate/jars` or `~/.cache/headgate/jars`: a folder for each package and version of
 Spark. Without Maven, the jars can be put into that folder by hand.
@@ -25,18 +25,18 @@ _SCALA = "2.13"
 _LIMIT = 600.0
 """Seconds that one run of Maven may take."""
 _ATTEMPTS = 5
-"""Versions that are tried, from the newest on: a repository may list what it does not have."""
+"""Versions to try, newest first: a repository may list versions that it does not have."""
 _POM = """<project><modelVersion>4.0.0</modelVersion><groupId>headgate</groupId><artifactId>jars</artifactId>
 <version>1</version><dependencies><dependency>{}</dependency></dependencies></project>"""
 
 
 class PackageError(ValueError):
-    """A library cannot be had; the message says where to put it."""
+    """A library is not available; the message says where to put it."""
 
 
 @dataclass(frozen=True)
 class Library:
-    """A library by its coordinates; the newest version is taken that begins with `series` and is not newer than
+    """A library by its coordinates. Its version is the newest that begins with `series` and is not newer than
     `at_most`, since not every library is published for every version of Spark.
 
     `{spark}` stands for the version of Spark, `{major}` and `{minor}` for its parts, `{scala}` for that of Scala.
@@ -48,7 +48,7 @@ class Library:
     at_most: str = ""
 
     def filled(self, spark: str) -> Library:
-        """The same for a version of Spark."""
+        """The library for a version of Spark."""
         major, minor = spark.split(".")[:2]
         fill = {"spark": spark, "major": major, "minor": minor, "scala": _SCALA}
         return Library(*(text.format(**fill) for text in (self.group, self.artifact, self.series, self.at_most)))
@@ -59,9 +59,9 @@ class Library:
 
 @dataclass(frozen=True)
 class Package:
-    """Libraries that belong together. Of a package that brings a data source, `name` is the name of that.
+    """Libraries that belong together. If they contain a data source, `name` is the name of that source.
 
-    `alone`: without what they depend on, which Spark has.
+    `alone`: without their dependencies, which Spark has.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Package:
         return sorted(self.folder().glob("*.jar"))
 
     def hint(self) -> str:
-        """What to do where Maven cannot fetch it."""
+        """What to do if Maven cannot fetch it."""
         named = ", ".join(str(library.filled(_spark_version())) for library in self.libraries)
         return f"put the jars of {named} into {self.folder()}, or start Spark with --jars"
 
@@ -106,10 +106,10 @@ def named_in(text: str) -> set[Package]:
 
 
 def at_start(packages: Iterable[Package]) -> dict[str, str]:
-    """Settings by which a session has packages from its start; what cannot be had is reported when it is used.
+    """Settings that give a session packages from its start; a package that is not available is reported when used.
 
-    Errors that are raised by classes of a package reach the driver only then: a package that is added later is not seen
-    by the threads that take the results of tasks.
+    Only then do errors raised by classes of a package reach the driver: the threads that receive the results of tasks
+    do not see a package that is added later.
     """
     found: list[Path] = []
     for package in sorted(packages, key=lambda each: each.name):
@@ -124,7 +124,7 @@ def cache() -> Path:
 
 
 def fetched(package: Package) -> list[Path]:
-    """The jars of a package; fetched if they are not in the cache. PackageError if they cannot be had."""
+    """The jars of a package; fetched if they are not in the cache. PackageError if they are not available."""
     found = package.jars()
     if found:
         return found
@@ -153,19 +153,19 @@ def fetched(package: Package) -> list[Path]:
 
 
 class _NotFound(Exception):
-    """Maven does not give a library."""
+    """Maven cannot provide a library."""
 
 
 @dataclass(frozen=True)
 class _Maven:
-    """Runs Maven with a local repository of ours, so that its files are where they are looked for."""
+    """Runs Maven with a separate local repository, so that the place of its files is known."""
 
     program: str
     repository: Path
     work: Path
 
     def fetch(self, library: Library, alone: bool) -> None:
-        """Puts the newest version that can be had into the folder `jars`."""
+        """Puts the newest available version into the folder `jars`."""
         (self.work / "jars").mkdir(exist_ok=True)
         last = "no version is published"
         for version in self._versions(library)[:_ATTEMPTS]:
@@ -235,7 +235,7 @@ _thread = threading.local()
 
 
 def provide(spark: Any, *packages: Package) -> None:
-    """Adds packages to a session, and makes their classes visible to this thread. PackageError if one cannot be had."""
+    """Adds packages to a session, and makes their classes visible to this thread. PackageError if one is missing."""
     known = _added.setdefault(spark.sparkContext, set())
     for package in packages:
         if package.name not in known:
@@ -246,10 +246,10 @@ def provide(spark: Any, *packages: Package) -> None:
 
 
 def see_added(spark: Any) -> None:
-    """Lets what this thread starts in the JVM find the packages that were added to a session.
+    """Makes the packages of a session visible to everything that this thread starts in the JVM.
 
-    PySpark gives each thread one of the JVM's; Spark and Kafka look for classes by the thread's class loader, which the
-    streaming query that it starts inherits.
+    PySpark gives each Python thread a JVM thread; Spark and Kafka look up classes by that thread's class loader, which
+    a streaming query started by it inherits.
     """
     if not _added.get(spark.sparkContext) or getattr(_thread, "context", None) is spark.sparkContext:
         return

@@ -92,7 +92,7 @@ class Placement:
 
     @staticmethod
     def single(queries: tuple[Query, ...]) -> Placement:
-        """Everything on one replica, under the plans and the names of streams as they are."""
+        """All queries on one replica, with their plans and stream names unchanged."""
         return Placement(1, {query.name: dict.fromkeys(streams_of(query.plan), Route.to(0)) for query in queries})
 
     def replica_of(self, query: str) -> int | None:

@@ -16,21 +16,21 @@ from headgate.spark.splitting import KeyPart, Splitting, splitting
 Keys = tuple[Expr, ...]
 
 _NOTHING = 1e-9
-"""What a query costs at least: those that only pass rows on are to be spread too."""
+"""Minimum cost of a query, so that queries that only pass rows on are spread too."""
 _SETS = 32
-"""Keys that several queries have in common are looked for among this many different keys of a stream."""
+"""At most this many different keys of a stream are searched for keys that several queries have in common."""
 
 
 def place(queries: Sequence[Query], replicas: int, costs: Mapping[str, float] | None = None) -> Placement:
     """The placement of queries on a number of replicas.
 
-    `costs`: measured seconds of work per second, by query; an operator that several queries share counts a part for
-    each. Queries without a measured cost count as the defaults of their operators say.
+    `costs`: measured seconds of work per second, by query; the cost of a shared operator is divided among its queries.
+    Queries without a measured cost have the default cost of their operators.
 
-    Each stream has a main key, the one that carries most cost: queries that can be split by it are. Others that can be
-    split are, by keys of their own, if they cost more than half of a replica's share; else they run whole. Queries
-    without state take the rows as the main key locates them; where a stream has none, its rows are spread evenly if
-    these queries cost as much.
+    Each stream has a main key, the one that carries the most cost; queries that can be split by it are. Other queries
+    that can be split are split by their own keys if they cost more than half of a replica's share; else they run whole.
+    Queries without state take rows where the main key puts them; if a stream has no main key, its rows are spread
+    evenly if these queries cost that much.
     """
     if replicas == 1:
         return Placement.single(tuple(queries))
@@ -70,8 +70,8 @@ def _heavy(costs: Mapping[str, float], replicas: int) -> float:
 
 
 def estimated_costs(queries: Iterable[Query]) -> dict[str, float]:
-    """The cost of each query by the defaults of its operators, for one row of each stream; shared operators count a
-    part for each user."""
+    """The cost of each query by the defaults of its operators, for one row of each stream; the cost of a shared
+    operator is divided among its queries."""
     users: dict[Operator, int] = {}
     plans = {query.name: list(query.plan.walk()) for query in queries}
     for nodes in plans.values():
@@ -150,7 +150,7 @@ def _serves(keys: Keys, group: _Group, parts: Sequence[KeyPart], stream: str, ma
 
 
 def _candidates(found: Sequence[Keys]) -> list[Keys]:
-    """Keys that may serve several of the given: each, its parts, and what two have in common."""
+    """Keys that may serve several queries: each given key, its parts, and the parts that two keys have in common."""
     different = list(dict.fromkeys(found))
     wanted = dict.fromkeys(different)
     wanted |= dict.fromkeys((key,) for keys in different for key in keys)
@@ -174,7 +174,7 @@ def _split(way: Splitting, mains: Mapping[str, Keys], heavy: bool) -> dict[str, 
 
 
 def _free(stream: str, mains: Mapping[str, Keys]) -> Route:
-    """The route of rows that may go anywhere: with the main key they share operators, and go to no second replica."""
+    """The route of rows that may go anywhere: by the main key, if any, so that they are sent once and share work."""
     return Route.by(*mains[stream]) if stream in mains else SPREAD
 
 

@@ -34,7 +34,7 @@ class Plan:
     `placement` there is one replica, which runs all queries. `parts` are the queries as several replicas run them:
     divided at exchanges, with their fragments. `known` are the queries that a restart cannot learn from its script:
     each as it was declared and as it is now (`control/lifecycle.py`); those that do not run are not among `queries`.
-    `idle` is the driver's own and not in the checkpoint: microseconds of silence until a stream is idle.
+    `idle` is used only by the driver and not in the checkpoint: microseconds of silence until a stream is idle.
     """
 
     queries: tuple[Query, ...]
@@ -62,7 +62,7 @@ class Plan:
         return 1 if self.placement is None else self.placement.replicas
 
     def without(self, ended: Collection[str]) -> Plan:
-        """The plan without queries that have ended. Their routes stay: lanes that run number the routes of a stream."""
+        """The plan without queries that have ended. Their routes stay, since running lanes number a stream's routes."""
         gone = {part.name for part in self.parts if part.name.rpartition("/")[0] in ended} | set(ended)
         return replace(
             self,

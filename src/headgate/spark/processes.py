@@ -1,4 +1,4 @@
-"""Processes of this node: names, parents, ends and memory. Imports nothing of size: supervisors start with it."""
+"""Processes of this node: names, parents, ends and memory. Imports little, since every supervisor loads it first."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def machine_memory() -> int:
 
 
 def memory_of_host(hosts: int = 1) -> int:
-    """The memory limit of each of so many hosts on this node: a fifth of its memory, and at most four fifths together,
+    """The memory limit of each of `hosts` hosts on this node: a fifth of its memory, and at most four fifths together,
     so that they fit beside Spark."""
     return machine_memory() * 4 // (5 * max(4, hosts))
 
 
 def resident_bytes(pid: int) -> int:
-    """The memory that a process occupies; 0 where the system does not say."""
+    """The memory that a process occupies; 0 if the system does not report it."""
     try:
         with open(f"/proc/{pid}/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -85,7 +85,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def ending_of(pid: int) -> int | None:
-    """A descriptor that is ready when a process has ended; None where the system has none."""
+    """A file descriptor that becomes ready when a process ends; None if the system does not support it."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -93,7 +93,7 @@ def ending_of(pid: int) -> int | None:
 
 
 def end_with_parent(parent: int) -> None:
-    """This process is killed when its parent ends, even if it holds Python's lock for ever."""
+    """Has this process killed when its parent ends, even if it never releases Python's interpreter lock."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

@@ -37,7 +37,7 @@ class ProcessorUse:
             ticks = _ticks(pid)
             if ticks is not None:
                 self._used[pid] = ticks
-                # What a new process has used before it was found belongs to no epoch.
+                # Time that a process used before it was found belongs to no epoch.
                 spent += ticks - before.get(pid, ticks)
         return spent * self._tick if self._used else None
 

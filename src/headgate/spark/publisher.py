@@ -1,4 +1,4 @@
-"""Publishes the results of committed epochs to the sinks, in order, on a thread of its own."""
+"""Publishes the results of committed epochs to the sinks, in order, on a separate thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CLEAN_EVERY = 100
 
 @dataclass(frozen=True)
 class _Committed:
-    """An epoch to publish: its commit and the rows that were part of the answer. `again`: it may be published."""
+    """An epoch to publish: its commit and the rows in the answer. `again`: it may have been published already."""
 
     commit: Commit
     inline: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class _Committed:
 
 
 class Letters(Protocol):
-    """Where malformed rows go beside the folder of dead letters."""
+    """A second destination of malformed rows, beside the folder of dead letters."""
 
     @property
     def wanted(self) -> bool: ...
@@ -47,8 +47,8 @@ class Publisher:
     """Publishes epochs in order; when all sinks have an epoch, the checkpoint records it.
 
     For each query of an epoch: files that hosts wrote are moved into place, Spark writes what its executors read from
-    the outbox, and the driver's sinks get their rows. Only these rows are read here, and those of folders that a host
-    could not write.
+    the outbox, and the driver's sinks get their rows. The driver reads only the rows of its own sinks, and those of
+    folders that a host could not write.
 
     `open_sink` opens a sink of a query. `dead` writes malformed rows, and `letters` sends them elsewhere too. `done`
     is called with every epoch that is published, `failed` when a sink fails. Without `threaded`, `put` publishes before
@@ -106,8 +106,7 @@ class Publisher:
     def close(self, limit: float | None = None) -> None:
         """Publishes the queued epochs, then closes the sinks.
 
-        A sink that takes longer than `limit` seconds for an epoch is left to itself, and what is not published yet to
-        the next start.
+        A sink that takes longer than `limit` seconds for an epoch is abandoned; the next start publishes the rest.
         """
         if self._thread is not None:
             self._queue.put(None)

@@ -27,7 +27,7 @@ class Rebalancing:
         return self._balance.costs
 
     def report(self, metrics: Mapping[str, Any]) -> None:
-        """Takes the metrics of all replicas; changes the placement after the present epoch, if that pays."""
+        """Records the metrics of all replicas; changes the placement after the current epoch, if that pays."""
         self._balance.report(metrics)
         plan = self._epochs.plan
         # Rows that wait for a paused query cannot be moved.

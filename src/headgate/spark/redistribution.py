@@ -1,7 +1,7 @@
 """Moves the state of operators to the replicas of another placement: rows of state go to the owners of their keys.
 
-All replicas must have come equally far: no rows wait, all results are taken, and all watermarks are sent. What a query
-without a place in both placements had is left out, and a query that is new starts fresh.
+All replicas must be at the same point: no rows wait, all results are taken, and all watermarks are sent. The state of a
+query that is not in both placements is dropped, and a new query starts without state.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def redistributed(
     `queries` are those that were declared before and still are. Whether one is divided into fragments (`exchange.py`)
     follows from the routes of each placement, and may differ.
     `sources` and `targets` hold the parts of the old and of the new replicas. Raises ValueError if the old replicas
-    have not come equally far, or if rows wait in one.
+    are not at the same point, or if rows wait in one.
     """
     for manifest in manifests:
         if manifest["queues"] or manifest["outboxes"]:
@@ -146,7 +146,7 @@ def _moves(division: exchange.Division, old: Placement, new: Placement) -> Itera
             continue
         if apart[0]:
             half = division.halves.get(node)
-            # What the first half of an aggregate has, it has sent.
+            # The first half of an aggregate has already sent all its state.
             rest = () if half is None or isinstance(half, Partial) else ((part_of[half], half),)
             yield _Move(name, node, ((part_of[moved], moved), *rest))
         elif apart[1]:
@@ -182,7 +182,7 @@ def _shares(
     state = StateRows.united([operator.opened(snapshot) for snapshot in own])
     if home is not None:
         return {home: operator.closed(state)}
-    # Rows that may be anywhere, as those of a top's candidates, stay together.
+    # Rows that may be anywhere, such as the candidates of a top-N, stay together.
     free = node.partition_keys is None
     locate = _to_first if free else partial(_located, located_keys(node, routes), owners, replicas)
     return {

@@ -25,11 +25,11 @@ def default_replicas(spark: Any) -> int:
 
 
 def hosts_per_node(spark: Any, replicas: int) -> int:
-    """How many of so many hosts share a node: all in local mode, on a cluster those of one executor."""
+    """How many of the replicas' hosts share a node: all in local mode, on a cluster those of one executor."""
     context = spark.sparkContext
     if str(context.master).startswith("local"):
         return replicas
-    # The driver's own entry is among them.
+    # The status has an entry for the driver.
     executors = max(1, context._jsc.sc().getExecutorMemoryStatus().size() - 1)
     return -(-replicas // int(executors))
 

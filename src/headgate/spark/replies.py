@@ -24,7 +24,7 @@ _TIMEOUT = 5.0
 
 
 class Replies:
-    """The driver's socket for answers. `first` is called by one thread; a thread of its own accepts connections."""
+    """The driver's socket for answers. `first` is called by one thread; a separate thread accepts connections."""
 
     def __init__(self, folder: Path, token: str) -> None:
         self._token = token.encode()
@@ -90,7 +90,7 @@ class Replies:
         if not hmac.compare_digest(str(message.get("token", "")).encode(), self._token):
             return
         with self._changed:
-            # The answer to an attempt that was given up is not wanted any more.
+            # Answers to abandoned attempts are ignored.
             if message["attempt"] == self._wanted:
                 answer = EpochAnswer.unpack(data)
                 self._found[answer.replica] = answer
@@ -98,7 +98,7 @@ class Replies:
 
 
 def reply(request: EpochRequest, answer: bytes) -> None:
-    """Sends a packed answer to the driver of a request, if it takes answers; that it fails does not matter."""
+    """Sends a packed answer to the driver of a request, if the driver accepts answers; errors are ignored."""
     if not request.reply:
         return
     with suppress(OSError):

@@ -13,7 +13,7 @@ from headgate.graph.types import BOOLEAN
 
 @dataclass
 class RequiredColumns:
-    """What must be carried into the worker of one stream: declared columns by position, computed columns by key."""
+    """The columns of one stream that the worker needs: declared columns by position, computed columns by key."""
 
     columns: set[int] = field(default_factory=set)
     foreign: dict[str, Foreign] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class ForeignUse:
 
 
 def required_columns(queries: Iterable[Query]) -> dict[str, RequiredColumns]:
-    """What every stream that some query reads must bring."""
+    """The required columns of every stream that some query reads."""
     found: dict[str, RequiredColumns] = {}
     for query in queries:
         _require(query.plan, frozenset(range(len(query.plan.schema))), found)
@@ -54,7 +54,7 @@ def foreign_uses(queries: Iterable[Query]) -> list[ForeignUse]:
 
 
 def _require(node: Operator, wanted: frozenset[int], found: dict[str, RequiredColumns]) -> None:
-    """Requires of the inputs what the operator reads itself and what is wanted of the columns that it passes on."""
+    """Requires of the inputs the columns that the operator reads, and the wanted ones of those that it passes on."""
     if isinstance(node, Source):
         mine = found.setdefault(node.stream, RequiredColumns())
         mine.columns |= wanted if node.time is None else {*wanted, node.time}

@@ -48,14 +48,14 @@ class Writer(ABC):  # noqa: B024 - each kind has its own abstract methods
     """
 
     def flush(self) -> None:  # noqa: B027 - most writers are done when `publish` returns
-        """Returns when everything that was published is at its place; called once an epoch, before it is recorded."""
+        """Returns when everything published is at its destination; called once per epoch, before it is recorded."""
 
     def close(self) -> None:  # noqa: B027 - most writers keep nothing open
         """No more epochs follow."""
 
 
 class DriverWriter(Writer):
-    """A sink for few rows, which the driver hands over: console, memory, callback."""
+    """A sink for few rows, which the driver writes: console, memory, callback."""
 
     @abstractmethod
     def publish(self, results: Results) -> None: ...

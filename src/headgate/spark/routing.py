@@ -31,7 +31,7 @@ def routed(frame: Any, packing: Packing, placement: Placement) -> Any:
     spread = any(route.kind == "spread" for found in routes.values() for route in found)
     several = any(len(found) > 1 for found in routes.values())
     if spread or (several and packing.flawed):
-        # Beside the others, since a generator takes no random numbers. Repeated tasks repeat them.
+        # A separate column, since a generator cannot use random numbers. A repeated task draws the same ones.
         owners.append(f"CAST(floor(rand(1) * {placement.replicas}) AS INT) AS {_ANY}")
     if owners:
         frame = frame.selectExpr(*names, *owners)

@@ -56,7 +56,7 @@ _LOCAL = {
 
 def local_options() -> str:
     """The options of the JVM in local mode."""
-    # Java's default collector works beside the program, on cores that a trigger needs. Median trigger on 2 cores, after
+    # Java's default collector runs concurrently, on cores that a trigger needs. Median trigger on 2 cores, after
     # 60 triggers: 140 to 144 ms with it in three runs; in one run each, serial 130 ms and parallel 132 ms.
     collector = "-XX:+UseSerialGC" if (os.cpu_count() or 1) <= 2 else "-XX:+UseParallelGC"
     # Without the log's configuration the JVM prints a page of warnings before a log level can be set.
@@ -131,13 +131,13 @@ def _cluster() -> dict[str, str]:
         # that workers are forked from (`daemon.py`) is in the package.
         path: os.pathsep.join(part for part in (package_zip().name, known.get(path)) if part),
         driver: f"{local_options()} {archive} {known.get(driver, '')}".strip(),
-        # Where the nodes do not have the driver's archive, their JVM starts without.
+        # On a node without the driver's archive, the JVM starts without it.
         **({executor: f"{archive} {known.get(executor, '')}".strip()} if archive else {}),
     }
 
 
 def _defaults() -> dict[str, str]:
-    """What `spark-defaults.conf` says; what we set would replace it."""
+    """The user's settings in `spark-defaults.conf`, which Headgate's would otherwise replace."""
     from pyspark.find_spark_home import _find_spark_home
 
     folder = os.environ.get("SPARK_CONF_DIR") or f"{_find_spark_home()}/conf"

@@ -1,4 +1,4 @@
-"""What executors need that they do not have: this package, and the modules of users' functions, as zip files.
+"""Ships what executors lack: this package, and the modules of users' functions, as zip files.
 
 Executors need Python with `executor_start.REQUIRED` (and PySpark, which comes with Spark); Headgate itself need not be
 installed there.

@@ -41,7 +41,7 @@ class StreamOpener(Protocol):
         ...
 
     def limit(self, stream: Stream) -> Mapping[str, str]:
-        """Options by which a trigger reads so few rows that its epoch is short; empty if the source has none."""
+        """Options that limit the rows of a trigger, so that its epoch is short; empty if the source has none."""
         ...
 
     def open(self, streams: Sequence[Stream]) -> SourceRows:

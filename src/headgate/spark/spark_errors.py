@@ -1,4 +1,4 @@
-"""What Spark raises: which exceptions, the reason in one line, and keeping PySpark from logging those expected here."""
+"""Spark's errors: the exception types, the reason in one line, and suppressing PySpark's log of expected errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 LONGEST = 500
-"""Characters of a reason; the rest of a longer one is cut."""
+"""Maximum number of characters of a reason; a longer one is truncated."""
 
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's loggers that write the JVM's stack of an error to standard error when the exception is made."""
@@ -20,7 +20,7 @@ _RAISED = re.compile(
     r"^(?:: |Caused by: )?(?:.*\(TID \d+\) \(.*?\): )?((?:[a-z]\w*\.)+[A-Z][\w$]*?)(?:: (.*))?$", re.MULTILINE
 )
 _CALLING = "An error occurred while calling "
-"""How py4j begins; the JVM drops the stack of an error that it raises often."""
+"""How py4j's messages begin; the JVM drops the stack of an error that it raises often."""
 
 _ENVIRONMENT = (
     "ExecutorLostFailure",
@@ -87,7 +87,7 @@ def reason(error: Exception) -> str:
 
 
 class _Unexpected(logging.Filter):
-    """Drops what threads log that expect errors."""
+    """Drops the log records of threads that expect errors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ _unexpected = _Unexpected()
 
 @contextmanager
 def expecting_errors() -> Iterator[None]:
-    """Within it, PySpark logs no stacks of the errors that this thread gets from Spark."""
+    """A context in which PySpark does not log the stacks of errors that this thread gets from Spark."""
     from pyspark.logger import PySparkLogger
 
     for name in _LOGGERS:

@@ -1,6 +1,6 @@
 """By which keys a query can be split over replicas: the keys of its stateful operators, traced to columns of streams.
 
-Operators say by what their state can be divided, and how an expression over their output reads over their inputs
+Operators declare the keys that can divide their state, and translate an expression over their output to their inputs
 (`Operator.partition_keys`, `Operator.located`). A key of the topmost stateful operator that can be traced through every
 operator below it divides them all.
 """
@@ -55,7 +55,7 @@ def splitting(plan: Operator) -> Splitting | None:
 
 
 def _topmost(node: Operator, tops: list[Operator], free: dict[str, None]) -> None:
-    """Finds the stateful operators without another above them, and the streams that are read past all of them."""
+    """Finds the stateful operators without another above them, and the streams that none of them reads."""
     if node.partition_keys is not None:
         tops.append(node)
     elif isinstance(node, Source):
@@ -111,7 +111,8 @@ def usable(part: KeyPart, plan: Operator) -> bool:
 
 
 def _writable(expr: Expr) -> bool:
-    """Not if it could raise, since it sees rows that the query drops; nor if it costs more than it saves."""
+    """Whether Catalyst may compute it: not if it could raise, since it sees rows that the query drops, nor if it costs
+    more than it saves."""
     if not expr.columns and not any(isinstance(part, Foreign) for part in expr.walk()):
         return False
     if not is_key(expr.type) or fallible(expr):

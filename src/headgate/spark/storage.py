@@ -25,13 +25,13 @@ def is_object_store(files: fs.FileSystem) -> bool:
 class Storage(ABC):
     """Files below a root, by their relative names. May be used by several threads and processes at once.
 
-    What it promises, also when a process is killed in the middle of an operation:
+    Guarantees, even if a process is killed in the middle of an operation:
 
     - `write`: a file appears whole or not at all, and replaces one of the same name in one step
     - `read`, `read_at`, `exists` and `names` see every file that has appeared, at once and from everywhere
     - `delete`: a file that is not there is no error
 
-    Everything else raises OSError: FileNotFoundError if a file is missing, another one if the storage cannot be used.
+    All other failures raise OSError: FileNotFoundError if a file is missing, another if the storage cannot be used.
     """
 
     def __init__(self, files: fs.FileSystem, root: str) -> None:
@@ -96,11 +96,11 @@ class FileStorage(Storage):
         self.files.move(self._unfinished(name, data), self.path(name))
 
     def create(self, name: str, data: bytes) -> bool:
-        """As `write`, if there is no file of this name; returns whether this call made it.
+        """As `write`, but only if there is no file of this name; returns whether this call created it.
 
-        Of several that try at once, one succeeds: a hard link is made only where there is no file. Elsewhere than on
-        local (and locally mounted) file systems `pyarrow.fs` has nothing exclusive: between the look and the rename
-        another process may be quicker, and its file be replaced.
+        Of several concurrent calls one succeeds: a hard link cannot replace a file. Except on local (and locally
+        mounted) file systems, `pyarrow.fs` has no exclusive create: another process may create the file between the
+        check and the rename, and its file is replaced.
         """
         if self.exists(name):
             return False
@@ -130,9 +130,9 @@ class FileStorage(Storage):
 
 
 class ObjectStorage(Storage):
-    """An object store: no folders, no rename, nothing exclusive; a put is atomic, and reads and lists are consistent.
+    """An object store: no folders, no rename, no exclusive create; puts are atomic, reads and lists are consistent.
 
-    That is what S3 promises since 2020, and what stores that are compatible with it promise, too.
+    S3 has guaranteed this since 2020, and compatible stores do, too.
     """
 
     def prepare(self, folders: tuple[str, ...]) -> None:
@@ -177,7 +177,7 @@ def below(uri: str, name: str) -> str:
 
 
 def without_secrets(uri: str) -> str:
-    """A URI as it may be shown.
+    """A URI without credentials, for messages.
 
     >>> without_secrets("s3://key:secret@bucket/ck?region=x"), without_secrets("ck")
     ('s3://bucket/ck?region=x', 'ck')

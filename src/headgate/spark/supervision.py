@@ -25,19 +25,19 @@ from headgate.spark.verdicts import Death, Verdicts
 _LOG = logging.getLogger("headgate.host")
 
 CHECK = 0.25
-"""Seconds between two looks at the network's process."""
+"""Seconds between two checks of the network's process."""
 
 SILENCE = 3600.0
 """Seconds without a request after which a host ends."""
 
 REMEMBERED = 480
-"""Looks of which the memory is remembered: two minutes."""
+"""Number of checks whose memory readings are kept: two minutes."""
 
 BROKEN = 70
-"""The exit code of a network's process that found a mistake of its own."""
+"""The exit code of a network's process after an internal error."""
 
 
-# Arrow imports these when it first needs them, which takes most of a second: before the fork it is done once.
+# Arrow imports these when it first needs them, which takes most of a second; importing before the fork does it once.
 for _module in ("pandas", "pyarrow.acero", "pyarrow.dataset", "pyarrow.parquet"):
     # Arrow does without pandas, which an executor need not have.
     with suppress(ImportError):
@@ -170,14 +170,14 @@ class Supervisor:
         return found == self._child
 
     def _inspect(self) -> None:
-        """Kills the child if a user's function exceeds its time, or the process its memory."""
+        """Kills the child if a user's function exceeds its time limit, or the process its memory limit."""
         now, before = time.monotonic(), self._looked
         if now - before < CHECK / 2:
             return
         self._looked = now
         running = [each for each in self._record.running() if each.stage]
         overdue = {(each.stage, each.since): each for each in running if now - each.since > each.limit}
-        # Seen twice in a row: a function must not pay for a machine that was suspended.
+        # Overdue at two checks in a row: the time for which the machine was suspended does not count.
         twice = [each for key, each in overdue.items() if key in self._overdue and now - before < 4 * CHECK]
         self._overdue = set(overdue)
         if twice:
@@ -206,7 +206,7 @@ class Supervisor:
         self._death, self._broken = None, False
         self._overdue.clear()
         self._sizes.clear()
-        # What users' functions started ends with it.
+        # Processes that users' functions started end with it.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child, signal.SIGKILL)
         assert self._control is not None

@@ -6,7 +6,7 @@ the driver), when it is asked to, or when nobody has asked for an epoch for an h
 
 With the argument `forks` it is the parent of supervisors instead: it imports everything once and forks a supervisor for
 each line of settings, so that the second engine of a driver need not wait for the imports, and replicas share memory.
-The functions that follow `forks` as `module:function` are called first: they load what this layer does not know.
+The functions that follow `forks` as `module:function` are called first: they import modules of higher layers.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _node_address() -> str:
         found = socket.gethostbyname(socket.gethostname())
         if not found.startswith("127."):
             return found
-    # The name leads to this node alone: the address of the interface to elsewhere. Nothing is sent.
+    # The name resolves to a loopback address: use that of the interface to other nodes. Nothing is sent.
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))
         return str(probe.getsockname()[0])
@@ -85,20 +85,20 @@ def _node_address() -> str:
 
 
 def _announce(settings: SupervisorSettings, address: HostAddress) -> None:
-    """Tells the starter, and later ones, where the host is."""
+    """Reports the host's address to the starter, and writes it to a file for later clients."""
     text = json.dumps(asdict(address))
     unfinished = settings.file("tmp")
     unfinished.write_text(text)
     unfinished.rename(settings.file("json"))
     os.write(1, f"{text}\n".encode())
-    # The starter waits for the end of this stream; what users' functions print goes where errors go.
+    # The starter waits for the end of this stream; output of users' functions goes to standard error.
     os.dup2(2, 1)
 
 
 def main() -> None:
     """Runs a supervisor with the settings on standard input, or the parent of supervisors."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # It is in the background of its starter's terminal, and may write there.
+    # A background process of its starter's terminal, it must be able to write there.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     if sys.argv[1:2] == ["forks"]:
         _fork_supervisors(sys.argv[2:])
@@ -116,7 +116,7 @@ def _supervise(settings: SupervisorSettings) -> None:
     listeners = _listen(settings)
     address = _address(settings, listeners)
     _announce(settings, address)
-    # After that, since it takes a second; before it forks, so that a new process need not.
+    # Imported after the announcement, since it takes a second, and before the fork, so that a new process need not.
     from headgate.spark.supervision import Supervisor
 
     supervisor = Supervisor(settings, listeners, address)
@@ -129,13 +129,13 @@ def _supervise(settings: SupervisorSettings) -> None:
 
 
 def _fork_supervisors(loaders: Sequence[str]) -> None:
-    """Forks a supervisor for each line of settings; ends with its starter, who then closes standard input."""
+    """Forks a supervisor for each line of settings; ends with its starter, whose end closes standard input."""
     import headgate.spark.supervision  # noqa: F401
 
     for loader in loaders:
         module, _, name = loader.partition(":")
         getattr(import_module(module), name)()
-    # Nobody waits for the supervisors.
+    # No process waits for the supervisors.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     gc.freeze()
     for line in sys.stdin.buffer:

@@ -1,4 +1,4 @@
-"""Static tables that change: reads them again when their time has come or when their files have changed.
+"""Refreshes static tables: reads them again after their interval or when their files have changed.
 
 A new version is part of the plan from some epoch on: every row that reaches the join in that epoch or later sees it. A
 table that cannot be read keeps its last version; the error is shown until a later attempt succeeds.
@@ -18,7 +18,7 @@ import pyarrow as pa
 from headgate.graph.queries import Table
 
 LOOK = 1.0
-"""Seconds between two looks at the files of tables that are read again on change."""
+"""Seconds between two checks of the files of tables that are refreshed on change."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class _Watched:
 
 
 class TableRefresh:
-    """Reads tables again on a thread of its own, from `start` until `close`.
+    """Refreshes tables on a separate thread, from `start` until `close`.
 
     - `read` reads a table; its error is kept and shown
     - `changed` is called with the name and the rows of a table whose rows have changed
@@ -57,7 +57,7 @@ class TableRefresh:
         self._thread: threading.Thread | None = None
 
     def watch(self, table: Table, rows: pa.Table, files: object) -> None:
-        """Reads a table again as it asks; `rows` are those read now, `files` the `fingerprint` from before."""
+        """Refreshes a table as declared; `rows` are those read now, `files` the `fingerprint` taken before."""
         if table.refresh is None and not table.on_change:
             return
         self._watched[table.name] = _Watched(table, time.monotonic(), files)
@@ -74,11 +74,11 @@ class TableRefresh:
         try:
             return _local_files(path) if "://" not in path else self._other_files(path)
         except Exception:
-            # A file that vanishes while it is listed: the next look is different.
+            # A file vanished while it was listed: the next check finds a difference.
             return None
 
     def report(self) -> dict[str, dict[str, Any]]:
-        """By table: the number of versions so far, its rows, and why it could not be read again, if so."""
+        """By table: the number of versions so far, its rows, and the error of the last refresh, if it failed."""
         return {
             name: {"version": each.version, "rows": self._rows[name].num_rows, "error": each.error}
             for name, each in list(self._watched.items())
@@ -96,7 +96,7 @@ class TableRefresh:
                 self._check(watched)
 
     def _pause(self) -> float:
-        """Seconds until the next look."""
+        """Seconds until the next check."""
         now = time.monotonic()
         tables = list(self._watched.values())
         waits = [each.read_at + each.table.refresh / 1e6 - now for each in tables if each.table.refresh is not None]

@@ -31,7 +31,7 @@ def carry(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def bring(request: EpochRequest, task: str, batches: Iterator[pa.RecordBatch]) -> bytes:
-    """Sends the rows to the host as they come, and returns its packed answer.
+    """Sends the rows to the host as they arrive, and returns its packed answer.
 
     `task` is the name of the task attempt. HostLost if the host ends meanwhile, HostRefused if it refuses or fails,
     CheckpointError if the checkpoint cannot be used.
@@ -66,7 +66,7 @@ def _connect(request: EpochRequest) -> tuple[Wire, HostAddress]:
 
 
 def _expect(kind: str, wire: Wire) -> bytes:
-    """Receives a message of this kind, or raises what the host says instead."""
+    """Receives a message of this kind, or raises the error that the host reports instead."""
     message, data = wire.receive()
     if message["kind"] == kind:
         return data

@@ -1,4 +1,4 @@
-"""Why a network's process died, and which operator is to blame: its queries fail, and all others go on."""
+"""Why a network's process died, and which operator is to blame: its queries fail, and all others continue."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from headgate.spark.flight_record import RunningStage
 from headgate.spark.messages import BLAMED
 
 STRIKES = 3
-"""Deaths in a row, without an answer between them, after which an operator that ran at each of them is to blame though
-someone else killed the process (the system may have run out of memory)."""
+"""An operator that ran at this many deaths in a row, without an answer between them, is to blame even if the process
+was killed from outside (the system may have run out of memory)."""
 
 _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL}
 
@@ -32,7 +32,7 @@ class Death:
 
     @staticmethod
     def of(status: int) -> Death:
-        """The death of a process that nobody here has killed, from its `waitpid` status."""
+        """The death of a process that the supervisor did not kill, from its `waitpid` status."""
         if not os.WIFSIGNALED(status):
             code = os.waitstatus_to_exitcode(status)
             return Death("exit", f"ended the process (exit code {code})", f"it ended with exit code {code}")
@@ -60,7 +60,7 @@ class Verdicts:
     """The verdicts that no commit is known to contain yet.
 
     - `single_thread`: several operators ran at the last death, so that the next process runs one at a time until it
-      answers: another death names the guilty one
+      answers: another death then has one possible cause
     - `last_death`: how the last process ended, as a sentence; empty if there was none
     """
 
@@ -76,8 +76,8 @@ class Verdicts:
         return tuple(self._pending)
 
     def died(self, death: Death, running: Sequence[RunningStage]) -> None:
-        """Finds who is to blame: the operators known to be the cause, or the one that ran a user's function, or else
-        the one whose unit ran. Where the cause may lie elsewhere, only if it repeats."""
+        """Finds the operators to blame: those known to be the cause, or the one that ran a user's function, or else the
+        one whose unit ran. If the cause may lie elsewhere, only after `STRIKES` deaths."""
         before = len(self._pending)
         self._find_guilty(death, running)
         self.last_death = f"{death.text}; {BLAMED}" if len(self._pending) > before else death.text

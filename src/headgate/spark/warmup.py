@@ -14,7 +14,7 @@ _lock = threading.Lock()
 
 
 def warm_up(spark: Any) -> threading.Thread:
-    """Starts it, once for each Spark application, and returns immediately."""
+    """Starts the worker, once for each Spark application, and returns immediately."""
     application = str(spark.sparkContext.applicationId)
     with _lock:
         if application not in _started:

@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 CHUNK = 1 << 18
-"""Bytes that a reader asks the socket for at once: the fewer calls, the less it waits for Python's lock."""
+"""Bytes per read of the socket: with fewer calls, a reader waits less for Python's interpreter lock."""
 
 LONGEST = 1 << 40
 """A frame that claims to be longer is not one of ours."""
@@ -51,7 +51,7 @@ class Wire:
         self._socket.settimeout(seconds)
 
     def end(self) -> None:
-        """Makes whoever reads or writes here, on either side, find the connection closed."""
+        """Shuts the connection down: readers and writers on both sides find it closed."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -65,7 +65,7 @@ class Wire:
         self._send(len(body).to_bytes(8, "big") + body, data)
 
     def send_rows(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Sends all batches, each as soon as it comes, and marks their end."""
+        """Sends all batches, each as soon as it is available, and marks their end."""
         schema: pa.Schema | None = None
         for batch in batches:
             if schema is None:

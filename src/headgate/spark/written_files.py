@@ -35,7 +35,7 @@ class WrittenFiles:
     def publish(self, file: WrittenFile, again: bool = False) -> None:
         """Moves a file into place.
 
-        With `again` it may have been moved before the last crash, and removed since by whoever reads the folder.
+        With `again` it may have been moved before the last crash, and removed since by a reader of the folder.
         """
         whose = DEAD if file.query == DEAD else f"query {file.query}"
         try:
@@ -48,7 +48,7 @@ class WrittenFiles:
             raise SinkError(f"{whose}: {file.folder}/{file.final} cannot be written: {error}") from error
 
     def lines(self, file: WrittenFile) -> list[str]:
-        """The lines of a text file that was published; none if it is gone again."""
+        """The lines of a text file that was published; none if it has been removed."""
         files, root = self._opened[file.folder]
         try:
             with files.open_input_stream(f"{root}/{file.final}") as opened:

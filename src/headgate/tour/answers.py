@@ -72,7 +72,7 @@ class Answers:
         low, high = self.began + start, self.began + end
         return Age.of(_joined([now - sent[(sent >= low) & (sent < high)] for now, sent in self._of(queries)]))
 
-    def given(self, query: str, seconds: float, width: float = 0.5) -> Counts:
+    def answer_counts(self, query: str, seconds: float, width: float = 0.5) -> Counts:
         """The number of answers of a query, by the time at which rows were sent, in steps of `width` seconds."""
         steps = int(np.ceil(seconds / width))
         times = _joined([sent for _, sent in self._of([query])]) - self.began
@@ -85,7 +85,7 @@ class Answers:
         overdue: list[Numbers] = []
         for query in queries:
             if query in due:
-                missing = lacking(due[query], self.given(query, seconds, width))
+                missing = missing_answers(due[query], self.answer_counts(query, seconds, width))
                 reached = self.ends - self.began - (np.arange(len(missing)) + 0.5) * width
                 overdue.append(np.repeat(reached, missing))
         return Age.of(_joined([now - sent for now, sent in self._of(queries)]), _joined(overdue))
@@ -113,17 +113,17 @@ def due(sides: Sequence[Answers], queries: Collection[str], seconds: float) -> d
 
     Both sides get the same rows and run the same SELECTs, so a row has the same answers on both.
     """
-    return {query: max((side.given(query, seconds) for side in sides), key=np.sum) for query in queries}
+    return {query: max((side.answer_counts(query, seconds) for side in sides), key=np.sum) for query in queries}
 
 
-def lacking(due: Counts, given: Counts) -> Counts:
+def missing_answers(due: Counts, answer_counts: Counts) -> Counts:
     """The number of due answers that are missing, by step. An answer may fall into a neighbouring step: the windows of
     two runs begin at different times after their starts.
 
-    >>> lacking(np.array([1, 1, 2, 0]), np.array([0, 2, 1, 0])).tolist()
+    >>> missing_answers(np.array([1, 1, 2, 0]), np.array([0, 2, 1, 0])).tolist()
     [0, 0, 1, 0]
     """
-    behind = np.maximum(np.cumsum(due) - np.cumsum(given), 0)
+    behind = np.maximum(np.cumsum(due) - np.cumsum(answer_counts), 0)
     # Answers that a later step makes up for are not missing.
     for_good = np.minimum.accumulate(behind[::-1])[::-1]
     missing: Counts = np.diff(for_good, prepend=0)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from headgate.feeder import Bursts, Feed, Feeder, FolderTarget, Poisson
-from headgate.feeder.feed import ArrivingRows, Draws
+from headgate.feeder.feed import ArrivingRows, ColumnGenerators
 from headgate.feeder.workloads.sensors import Sensors, WeatherStations
 from headgate.tour.functions import POISON
 
@@ -96,7 +96,7 @@ class PoisonedSensors(Sensors):
         self._moment = moment
         self._done = False
 
-    def rows(self, arriving: ArrivingRows, draws: Draws) -> Sequence[pa.Array]:
+    def rows(self, arriving: ArrivingRows, draws: ColumnGenerators) -> Sequence[pa.Array]:
         columns = list(super().rows(arriving, draws))
         late = np.flatnonzero(arriving.elapsed >= self._moment)
         if len(late) and not self._done:

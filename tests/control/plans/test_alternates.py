@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from headgate.control.plans.alternates import WRITTEN, alternates, named, obstacle
+from headgate.control.plans.alternates import WRITTEN, alternates, named, reason_not_switchable
 from headgate.control.plans.early_aggregate import NAME
 from tests.control.plans.random_queries import answered, compiled, kinds, network, random_rows, random_select, results
 
@@ -48,7 +48,7 @@ def changing(name: str, random: Random, covered: Counter[str]) -> None:
     for batch in rows:
         running.push("s", batch)
         then = random.choice(plans)
-        assert obstacle(now, then) is None, query.sql
+        assert reason_not_switchable(now, then) is None, query.sql
         if then != now:
             running.swap(replace(query, plan=then))
             assert running.waiting == 0
@@ -90,7 +90,7 @@ def test_rows_are_aggregated_before_they_meet_a_table() -> None:
     (query,) = compiled(select)
     plan = alternates(query)[NAME]
     assert kinds(plan)[-4:] == ["partial", "lookup", "project", "merge"]
-    assert obstacle(query.plan, plan) is None
+    assert reason_not_switchable(query.plan, plan) is None
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_condition_on_keys_is_applied_to_the_results_of_an_aggregate_that_runs
     rows = random_rows(Random(seed), batches=12)
     expected = results(narrow, rows)
     assert results(replace(narrow, plan=plan), rows, wide) == expected != Counter()
-    assert "state" in str(obstacle(narrow.plan, plan))
+    assert "state" in str(reason_not_switchable(narrow.plan, plan))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_change_onto_a_state_that_another_query_has_is_refused() -> None:
     early = alternates(query)[NAME]
     other = replace(query, name="other", plan=early)
     running = network(query, other)
-    assert "other" in str(obstacle(query.plan, early, [other]))
+    assert "other" in str(reason_not_switchable(query.plan, early, [other]))
     with pytest.raises(ValueError, match="state of its own"):
         running.swap(replace(query, plan=early))
 

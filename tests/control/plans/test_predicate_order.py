@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from headgate.control.plans.alternates import WRITTEN, alternates, obstacle
+from headgate.control.plans.alternates import WRITTEN, alternates, reason_not_switchable
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.runtime import Network
@@ -104,7 +104,7 @@ def test_a_swap_loses_no_row_and_doubles_none(queries: dict[str, Query]) -> None
 def test_a_swap_below_an_aggregate_keeps_its_state(queries: dict[str, Query]) -> None:
     counted = queries["stateful"]
     written, other = alternates(counted)
-    assert obstacle(alternates(counted)[written], alternates(counted)[other]) is None
+    assert reason_not_switchable(alternates(counted)[written], alternates(counted)[other]) is None
     running = network(under(counted, written))
     push(running)
     running.run()

@@ -30,7 +30,7 @@ def alternates(query: Query, others: Iterable[Query] = ()) -> dict[str, Operator
     }
 
 
-def obstacle(running: Operator, other: Operator, beside: Iterable[Query] = ()) -> str | None:
+def reason_not_switchable(running: Operator, other: Operator, beside: Iterable[Query] = ()) -> str | None:
     """Why a running query cannot change to another plan without losing state; None if it can."""
     carried = carried_state(running, other)
     if carried is None:

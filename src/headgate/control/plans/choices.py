@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headgate.control.operator_figures import OperatorFigures
-from headgate.control.plans.alternates import WRITTEN, alternates, named, obstacle
+from headgate.control.plans.alternates import WRITTEN, alternates, named, reason_not_switchable
 from headgate.control.plans.ranking import added_cores
 from headgate.control.plans.shared_aggregate import PREFIX
 from headgate.graph.operators import Operator, Source
 from headgate.graph.queries import Query
 from headgate.scheduling.decisions import Decision, DecisionLog
 
-WORTH = 0.2
+MIN_SAVING = 0.2
 """A query starts with an alternate plan only if that saves at least this share of the processor time that the plan as
 written adds: estimates are too rough to detect smaller savings."""
 BEFORE = "as before"
@@ -24,10 +24,10 @@ BEFORE = "as before"
 
 @dataclass
 class Chosen:
-    """The plans of one query: the one that it began with, and the one that runs now."""
+    """The plans of one query by name; the names of the one that it began with and of the one that runs now."""
 
     question: Query
-    begun: str
+    initial_plan: str
     plans: dict[str, Operator]
     running: str = ""
     obstacles: dict[str, str] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Chosen:
 
     @property
     def now(self) -> Operator:
-        return self.plans[self.running or self.begun]
+        return self.plans[self.running or self.initial_plan]
 
 
 class PlanChoices:
@@ -61,8 +61,8 @@ class PlanChoices:
                 query = declared.get(name)
                 if query is not None and ran.same_question(query):
                     plans = alternates(query, before.values())
-                    begun = named(plans, ran.plan) or BEFORE
-                    self._known[name] = Chosen(query, begun, {**plans, begun: ran.plan})
+                    initial_plan = named(plans, ran.plan) or BEFORE
+                    self._known[name] = Chosen(query, initial_plan, {**plans, initial_plan: ran.plan})
 
     def planned(
         self, queries: Sequence[Query], wanted: Mapping[str, str], network: Mapping[str, Any], choosing: bool
@@ -97,7 +97,11 @@ class PlanChoices:
             for name, chosen in self._known.items():
                 if len(chosen.plans) < 2 or chosen.question.pause:
                     continue
-                free = [n for n, plan in chosen.plans.items() if n != chosen.begun and not obstacle(chosen.now, plan)]
+                free = [
+                    n
+                    for n, plan in chosen.plans.items()
+                    if n != chosen.initial_plan and not reason_not_switchable(chosen.now, plan)
+                ]
                 beside = (other.now for each, other in self._known.items() if each != name)
                 costs = _costs({n: chosen.plans[n] for n in free}, {n for plan in beside for n in plan.walk()}, network)
                 found[name] = tuple(sorted(free, key=lambda n: costs[n]))
@@ -107,7 +111,9 @@ class PlanChoices:
         """A query with the plan of this name."""
         with self._lock:
             chosen = self._known.get(query.name)
-            return query if chosen is None else replace(query, plan=chosen.plans.get(name or chosen.begun, chosen.now))
+            if chosen is None:
+                return query
+            return replace(query, plan=chosen.plans.get(name or chosen.initial_plan, chosen.now))
 
     def report(self, query: str) -> dict[str, Any] | None:
         """The present plan of a query, and its other plans, each with the reason why it cannot change to it, if any."""
@@ -115,8 +121,10 @@ class PlanChoices:
             chosen = self._known.get(query)
             if chosen is None or len(chosen.plans) < 2:
                 return None
-            running = chosen.running or chosen.begun
-            others = {name: obstacle(chosen.now, plan) for name, plan in chosen.plans.items() if name != running}
+            running = chosen.running or chosen.initial_plan
+            others = {
+                name: reason_not_switchable(chosen.now, plan) for name, plan in chosen.plans.items() if name != running
+            }
             return {
                 "running": running,
                 "others": {name: chosen.obstacles.get(name, why) for name, why in others.items()},
@@ -135,20 +143,20 @@ class PlanChoices:
             return Chosen(query, WRITTEN, plans)
         costs = _costs(plans, {node for each in beside for node in each.plan.walk()}, network)
         best = min(costs, key=lambda name: costs[name])
-        if costs[best] > (1 - WORTH) * costs[WRITTEN]:
+        if costs[best] > (1 - MIN_SAVING) * costs[WRITTEN]:
             best = WRITTEN
         else:
             self._note(query.name, best, costs)
         return Chosen(query, best, plans)
 
     def _change(self, chosen: Chosen, name: str, beside: Sequence[Query]) -> None:
-        if name == chosen.running or (name or chosen.begun) not in chosen.plans:
+        if name == chosen.running or (name or chosen.initial_plan) not in chosen.plans:
             return
-        why = obstacle(chosen.now, chosen.plans[name or chosen.begun], beside)
+        why = reason_not_switchable(chosen.now, chosen.plans[name or chosen.initial_plan], beside)
         if why is None:
             chosen.running = name
         else:
-            chosen.obstacles[name or chosen.begun] = why
+            chosen.obstacles[name or chosen.initial_plan] = why
 
     def _note(self, query: str, name: str, costs: Mapping[str, float]) -> None:
         shared = f"; {name.removeprefix(PREFIX)} computes most of it already" if name.startswith(PREFIX) else ""
@@ -164,8 +172,8 @@ def _asked(query: Query) -> tuple[Any, ...]:
 
 def _as_declared(query: Query, beside: Sequence[Query]) -> Chosen:
     plans = alternates(query, beside)
-    begun = named(plans, query.plan) or BEFORE
-    return Chosen(query, begun, {**plans, begun: query.plan})
+    initial_plan = named(plans, query.plan) or BEFORE
+    return Chosen(query, initial_plan, {**plans, initial_plan: query.plan})
 
 
 def _costs(

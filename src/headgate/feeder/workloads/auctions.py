@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.feeder.feed import EVENT_TIME, ArrivingRows, Draws, RowMaker
+from headgate.feeder.feed import EVENT_TIME, ArrivingRows, ColumnGenerators, RowMaker
 
 PERSONS, AUCTIONS, BIDS = 1, 3, 46
 SHARES = {"persons": PERSONS / 50, "auctions": AUCTIONS / 50, "bids": BIDS / 50}
@@ -51,7 +51,7 @@ class Persons:
     )
     event_time = "ts"
 
-    def rows(self, arriving: ArrivingRows, draws: Draws) -> Sequence[pa.Array]:
+    def rows(self, arriving: ArrivingRows, draws: ColumnGenerators) -> Sequence[pa.Array]:
         count = len(arriving)
         ids = pa.array(FIRST + arriving.numbers)
         names = _NAMES.take(_index(draws, "name", count, len(_NAMES)))
@@ -77,7 +77,7 @@ class Auctions:
     )
     event_time = "ts"
 
-    def rows(self, arriving: ArrivingRows, draws: Draws) -> Sequence[pa.Array]:
+    def rows(self, arriving: ArrivingRows, draws: ColumnGenerators) -> Sequence[pa.Array]:
         count = len(arriving)
         ids = pa.array(FIRST + arriving.numbers)
         newest = arriving.numbers * PERSONS // AUCTIONS
@@ -109,7 +109,7 @@ class Bids:
     )
     event_time = "ts"
 
-    def rows(self, arriving: ArrivingRows, draws: Draws) -> Sequence[pa.Array]:
+    def rows(self, arriving: ArrivingRows, draws: ColumnGenerators) -> Sequence[pa.Array]:
         count = len(arriving)
         auctions = arriving.numbers * AUCTIONS // BIDS
         persons = arriving.numbers * PERSONS // BIDS
@@ -122,7 +122,7 @@ class Bids:
         ]
 
 
-def _index(draws: Draws, column: str, count: int, choices: int) -> pa.Array:
+def _index(draws: ColumnGenerators, column: str, count: int, choices: int) -> pa.Array:
     return pa.array((draws[column].random(count) * choices).astype(np.int64))
 
 
@@ -131,7 +131,7 @@ def _prices(random: np.random.Generator, count: int) -> npt.NDArray[np.int64]:
     return np.round(10.0 ** (random.random(count) * 4.0) * 100.0).astype(np.int64)
 
 
-def _recent(draws: Draws, column: str, newest: npt.NDArray[np.int64], active: int) -> npt.NDArray[np.int64]:
+def _recent(draws: ColumnGenerators, column: str, newest: npt.NDArray[np.int64], active: int) -> npt.NDArray[np.int64]:
     """One of the `active` newest numbers; in half of the rows, the newest hot number."""
     back = (draws[column].random(len(newest)) * np.minimum(active, newest + 1)).astype(np.int64)
     hot = draws[f"{column}/hot"].random(len(newest)) < 0.5

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headgate.feeder.feed import EVENT_TIME, ArrivingRows, Draws, RowMaker
+from headgate.feeder.feed import EVENT_TIME, ArrivingRows, ColumnGenerators, RowMaker
 from headgate.feeder.workloads.episodes import Episodes
 
 SHARES = {"packets": 0.95, "logins": 0.05}
@@ -32,7 +32,7 @@ def makers(seed: int) -> Mapping[str, RowMaker]:
     return {"packets": Packets(attacks), "logins": Logins(attacks)}
 
 
-def _attacker(attacks: Episodes, arriving: ArrivingRows, draws: Draws) -> tuple[np.ndarray, np.ndarray]:
+def _attacker(attacks: Episodes, arriving: ArrivingRows, draws: ColumnGenerators) -> tuple[np.ndarray, np.ndarray]:
     """A possible attacker for each row, and whether the row is part of its attack."""
     count = len(arriving)
     who = (draws["attacker"].random(count) * ATTACKERS).astype(np.int64)
@@ -57,7 +57,7 @@ class Packets:
     event_time = "ts"
     attacks: Episodes
 
-    def rows(self, arriving: ArrivingRows, draws: Draws) -> Sequence[pa.Array]:
+    def rows(self, arriving: ArrivingRows, draws: ColumnGenerators) -> Sequence[pa.Array]:
         count = len(arriving)
         who, attack = _attacker(self.attacks, arriving, draws)
         client = (draws["source"].random(count) * CLIENTS).astype(np.int64)
@@ -90,7 +90,7 @@ class Logins:
     event_time = "ts"
     attacks: Episodes
 
-    def rows(self, arriving: ArrivingRows, draws: Draws) -> Sequence[pa.Array]:
+    def rows(self, arriving: ArrivingRows, draws: ColumnGenerators) -> Sequence[pa.Array]:
         count = len(arriving)
         who, attack = _attacker(self.attacks, arriving, draws)
         client = (draws["address"].random(count) * CLIENTS).astype(np.int64)

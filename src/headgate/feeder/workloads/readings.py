@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from headgate.feeder.feed import EVENT_TIME, ArrivingRows, Draws, RowMaker
+from headgate.feeder.feed import EVENT_TIME, ArrivingRows, ColumnGenerators, RowMaker
 
 SHARES = {"readings": 1.0}
 KEYS = {"readings": "location"}
@@ -28,7 +28,7 @@ class Readings:
     )
     event_time = "ts"
 
-    def rows(self, arriving: ArrivingRows, draws: Draws) -> Sequence[pa.Array]:
+    def rows(self, arriving: ArrivingRows, draws: ColumnGenerators) -> Sequence[pa.Array]:
         count = len(arriving)
         place = (draws["location"].random(count) * len(_LOCATIONS)).astype(np.int64)
         return [

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from headgate.feeder.feed import EVENT_TIME, ArrivingRows, Draws, RowMaker
+from headgate.feeder.feed import EVENT_TIME, ArrivingRows, ColumnGenerators, RowMaker
 from headgate.feeder.workloads.episodes import Episodes
 
 LOCATIONS = 20
@@ -41,7 +41,7 @@ class Sensors:
     def __init__(self, seed: int) -> None:
         self._fires = Episodes(seed, "fires", LOCATIONS, gap=240.0, shortest=20.0, longest=60.0)
 
-    def rows(self, arriving: ArrivingRows, draws: Draws) -> Sequence[pa.Array]:
+    def rows(self, arriving: ArrivingRows, draws: ColumnGenerators) -> Sequence[pa.Array]:
         count = len(arriving)
         place = (draws["location"].random(count) * LOCATIONS).astype(np.int64)
         fire = self._fires.strength(place, arriving.elapsed)
@@ -63,7 +63,7 @@ class WeatherStations:
     schema = pa.schema({"ts": EVENT_TIME, "location": pa.string(), "wind": pa.float64(), "rain": pa.float64()})
     event_time = "ts"
 
-    def rows(self, arriving: ArrivingRows, draws: Draws) -> Sequence[pa.Array]:
+    def rows(self, arriving: ArrivingRows, draws: ColumnGenerators) -> Sequence[pa.Array]:
         count = len(arriving)
         place = (draws["location"].random(count) * LOCATIONS).astype(np.int64)
         return [
