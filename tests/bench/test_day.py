@@ -18,7 +18,7 @@ def day(**met: float) -> DayRun:
     run = DayRun()
     for query, share in met.items():
         for second in range(100):
-            run.saw(100 + second, query, 1.0, second < 100 * share)
+            run.record(100 + second, query, 1.0, second < 100 * share)
     return run
 
 
@@ -43,8 +43,8 @@ def test_the_verdict_needs_all_reachable_specs_and_the_best_day(
 
 def test_the_first_seconds_do_not_count() -> None:
     run = DayRun()
-    run.saw(3, "alert", 9.0, False)
-    run.saw(30, "alert", 1.0, True)
+    run.record(3, "alert", 9.0, False)
+    run.record(30, "alert", 1.0, True)
     assert run.shares() == {"alert": 1.0}
 
 

@@ -171,7 +171,7 @@ def failing(values: pa.Array) -> pa.Array:
 def test_python_functions() -> None:
     here = f"{__name__}:"
     assert evaluate(Call(INT, "python", (A,), here + "doubled"), _batch([1, None])).to_pylist() == [2, None]
-    with pytest.raises(EvaluationError, match="gave 1, not 2 values of INT"):
+    with pytest.raises(EvaluationError, match="returned 1, not 2 values of INT"):
         evaluate(Call(INT, "python", (A,), here + "too_few"), _batch([1, 2]))
     with pytest.raises(EvaluationError, match="failing failed: RuntimeError: boom"):
         evaluate(Call(INT, "python", (A,), here + "failing"), _batch([1]))

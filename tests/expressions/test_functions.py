@@ -48,8 +48,8 @@ def test_a_call_is_native_only_where_there_is_a_kernel() -> None:
     assert not resolve("md5", [STRING]).native
 
 
-def test_a_name_is_entered_once() -> None:
-    with pytest.raises(ValueError, match="upper is entered twice"):
+def test_a_name_is_registered_once() -> None:
+    with pytest.raises(ValueError, match="upper is registered twice"):
         typed("upper", types=takes((STRING,), STRING))
 
 

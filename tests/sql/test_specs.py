@@ -62,7 +62,7 @@ def test_specs_and_objectives_in_python() -> None:
     ("spec", "message"),
     [
         ({"latency": 0.5}, "latency is 0.5, which has no unit; write for example '0.5 ms'"),
-        ({"latency": timedelta(0)}, "latency is 0.000000 s; it must be longer than nothing"),
+        ({"latency": timedelta(0)}, "latency is 0.000000 s; it must be greater than 0"),
         ({"accuracy": 95}, "accuracy is 95; write a share such as '10%' or 0.1"),
         ({"latencies": "1 s"}, "a query has no option latencies; did you mean latency?"),
         ({"latencies": None}, "a query has no option latencies; did you mean latency?"),

@@ -51,7 +51,7 @@ def run(name: str, options: Mapping[str, str] | None = None) -> Sequence[Outcome
         raise UnknownBench(f"no bench is called '{name}'; {hint}")
     bench = import_module(f"{__name__}.{name.replace('-', '_')}").run
     given = _arguments(name, bench, options or {})
-    # Made now: a process that finds none makes it when it ends, which would disturb the next measurement.
+    # Created before the bench: otherwise a process without an archive creates one at its end, during the next run.
     class_archive.make(wait=True)
     mark()
     outcomes = bench(**given)

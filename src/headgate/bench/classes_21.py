@@ -19,8 +19,8 @@ RATES = (3_000.0, 6_000.0, 12_000.0, 24_000.0)
 """Rows per second and stream for the second part, tried in this order until the machine is saturated."""
 BUDGET = 0.5
 BUSY, GROWTH = 0.9, 1.0
-"""Saturated: the processors are busy for this share of the time, and rows of the lowest class, which wait in their
-sources, wait longer by this much (s) at the end than at the beginning."""
+"""The machine is saturated if the processors are busy for this share of the time, and the rows of the lowest class,
+which wait in their sources, are older by this much (s) at the end than at the beginning."""
 REPLICAS = 2
 """Networks in the second part, one for each core: one network does not keep both busy."""
 
@@ -82,7 +82,7 @@ def _saturated(work: Workload) -> Outcome:
 
 
 def _setup(work: Workload) -> dict[str, Any]:
-    """What both parts have in common; triggers are not limited, as those of plain are not."""
+    """The setup of both parts; triggers are not limited, because those of plain are not limited either."""
     shared = {"warm_s": WARM, "measured_s": MEASURED, "policy": "cqc", "trigger_cores": None}
     return {"streams": len(work.streams), **shared}
 

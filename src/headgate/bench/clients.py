@@ -1,4 +1,4 @@
-"""100 clients that follow results while 21 queries run: how far behind they are, and what they cost class critical."""
+"""100 clients that follow results while 21 queries run: their lag, and their effect on class critical."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONGEST_LAG, LARGEST_CHANGE = 1.0, 0.10
 
 
 def run() -> Outcome:
-    """Alternates phases without and with clients in one run; the clients are a process of their own."""
+    """Alternates phases without and with clients in one run; the clients run in a separate process."""
     work = workload_21()
     latencies = Latencies()
     spark = local_session("headgate-bench-clients")

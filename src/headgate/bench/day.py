@@ -1,6 +1,6 @@
 """A day of changing load: `auto` with its optimizer, compared with fixed policies; in virtual time, or live on Spark.
 
-The load doubles, a stream bursts, a function gets ten times slower, the objectives change, a query comes and goes
+The load doubles, a stream bursts, a function gets ten times slower, the objectives change, a query is added and dropped
 (`day_script.py`). In virtual time the network is simulated (`control/virtual_engine.py`) and the day takes seconds; the
 same optimizer runs beside an engine (`day_live.py`).
 """
@@ -58,8 +58,8 @@ def run(live: bool = False, minutes: float = 10.0) -> Outcome:
         from headgate.bench import day_live
 
         return day_live.run(minutes)
-    days = {policy: [live_through(policy, seed) for seed in SEEDS] for policy in ("auto", *FIXED)}
-    return outcome("day", "simulated, no peer: fixed policies live through the same day", days, {"seeds": SEEDS})
+    days = {policy: [run_day(policy, seed) for seed in SEEDS] for policy in ("auto", *FIXED)}
+    return outcome("day", "simulated, no peer: fixed policies under the same load", days, {"seeds": SEEDS})
 
 
 def operators() -> dict[str, VariableOperator]:
@@ -75,7 +75,7 @@ def operators() -> dict[str, VariableOperator]:
     }
 
 
-def live_through(policy: str, seed: int) -> DayRun:
+def run_day(policy: str, seed: int) -> DayRun:
     """The day under `auto` with the optimizer, or under a fixed policy."""
     auto = policy == "auto"
     engine = VirtualEngine(
@@ -106,9 +106,9 @@ def live_through(policy: str, seed: int) -> DayRun:
         seen = engine.observe()
         for name in engine.demands:
             demand = seen.demands[name]
-            run.saw(second, name, engine.latency(name), None if demand.latency is None else not demand.missed)
+            run.record(second, name, engine.latency(name), None if demand.latency is None else not demand.missed)
         if auto:
             engine.apply(optimizer.tick(seen))
     for made in decisions.values():
-        run.decided(made.at, made)
+        run.record_decision(made.at, made)
     return run

@@ -59,19 +59,19 @@ STREAMS = ("events", "clicks", "logs", "visits")
 
 
 def run(minutes: float) -> Outcome:
-    """Every policy lives through the day once, in a session of its own."""
+    """Runs the day once under every policy, each in a separate session."""
     days: dict[str, list[DayRun]] = {}
     for policy in ("auto", *FIXED):
         spark = local_session(f"headgate-bench-day-{policy}")
         try:
-            days[policy] = [live_through(spark, policy, minutes)]
+            days[policy] = [run_day(spark, policy, minutes)]
         finally:
             spark.stop()
     setup = {"minutes": minutes, "warm_up_s": WARM_UP, "costs_ms": COSTS, "cores": os.cpu_count()}
-    return outcome("day-live", "live on Spark: fixed policies live through the same day", days, setup)
+    return outcome("day-live", "live on Spark: fixed policies under the same load", days, setup)
 
 
-def live_through(spark: Any, policy: str, minutes: float) -> DayRun:
+def run_day(spark: Any, policy: str, minutes: float) -> DayRun:
     """The day under one policy."""
     speed = DAY / (60 * minutes)
     engine = Engine(policy, spark=spark)
@@ -82,20 +82,20 @@ def live_through(spark: Any, policy: str, minutes: float) -> DayRun:
         engine.execute(f"CREATE FUNCTION {name}(reading INT, effort DOUBLE) RETURNS INT AS '{__name__}:{name}';")
     for name in QUERIES:
         if name != VISITOR:
-            _ask(engine, name)
+            _add_query(engine, name)
     engine.objectives = OBJECTIVES[0]
     feeder = Feeder(target, feeds, every=EVERY)
     try:
         engine.start()
         feeder.start()
-        return _lived(engine, time.time() + WARM_UP, speed)
+        return _follow_script(engine, time.time() + WARM_UP, speed)
     finally:
         feeder.stop()
         engine.stop()
         target.remove()
 
 
-def _ask(engine: Engine, name: str) -> None:
+def _add_query(engine: Engine, name: str) -> None:
     demand = DEMANDS[name]
     spec: dict[str, Any] = {"latency": f"{1000 * (demand.longest or 0.0):g} ms"}
     if demand.accuracy is not None:
@@ -103,11 +103,11 @@ def _ask(engine: Engine, name: str) -> None:
     engine.query(name, QUERIES[name], cls=demand.cls, spec=spec)
 
 
-def _lived(engine: Engine, began: float, speed: float) -> DayRun:
-    """Follows the script from the time when the day begins, and notes what is measured."""
+def _follow_script(engine: Engine, began: float, speed: float) -> DayRun:
+    """Follows the script from the beginning of the day, and records latencies and decisions."""
     run = DayRun()
     todo = [
-        (COMES, lambda: _ask(engine, VISITOR)),
+        (COMES, lambda: _add_query(engine, VISITOR)),
         (GOES, lambda: engine.drop(VISITOR)),
         (OBJECTIVES_CHANGE, lambda: setattr(engine, "objectives", OBJECTIVES[1])),
     ]
@@ -118,12 +118,12 @@ def _lived(engine: Engine, began: float, speed: float) -> DayRun:
         for name, figures in engine.metrics()["queries"].items():
             latency = figures["spec"]["latency"] if figures["spec"] is not None else None
             if latency is not None:
-                run.saw(now, name, latency["measured"], latency["met"])
+                run.record(now, name, latency["measured"], latency["met"])
         engine.wait(SAMPLE)
     for made in engine.decisions():
-        # Those of policies inside a class are many and say nothing of the whole.
+        # Without the decisions of policies inside a class: there are many, and they concern only that class.
         if "of" not in made and made["at"] >= began:
-            run.decided((made["at"] - began) * speed, made)
+            run.record_decision((made["at"] - began) * speed, made)
     return run
 
 
@@ -132,7 +132,7 @@ def _lived(engine: Engine, began: float, speed: float) -> DayRun:
 
 @dataclass(frozen=True)
 class DayArrivals:
-    """The rows of a stream: evenly within each second, as many as the script says."""
+    """The arrivals of a stream: the number of rows that the script sets for each second, evenly within it."""
 
     stream: str
     speed: float
@@ -155,7 +155,7 @@ class DayArrivals:
 
 @dataclass(frozen=True)
 class DayRows:
-    """Rows with a reading from 0 to 99, and the effort that they are for functions."""
+    """Rows with a reading from 0 to 99, and the factor by which they slow functions down (`effort`)."""
 
     stream: str
     speed: float
@@ -177,32 +177,32 @@ def _script_time(elapsed: Any, speed: float) -> Any:
 
 
 def inspect(value: pa.Array, effort: pa.Array) -> pa.Array:
-    """Decides about an alert."""
-    return _waited("inspect", value, effort)
+    """The function of the alert."""
+    return _sleep_for("inspect", value, effort)
 
 
 def score(value: pa.Array, effort: pa.Array) -> pa.Array:
     """The function that gets slower."""
-    return _waited("score", value, effort)
+    return _sleep_for("score", value, effort)
 
 
 def grade(value: pa.Array, effort: pa.Array) -> pa.Array:
-    """Grades what is scored; takes the same time for every row."""
+    """Follows `score` in the dashboard; takes the same time for every row."""
     time.sleep(COSTS["grade"] / 1000 * len(effort))
     return value
 
 
 def scan(value: pa.Array, effort: pa.Array) -> pa.Array:
     """The function of the report."""
-    return _waited("scan", value, effort)
+    return _sleep_for("scan", value, effort)
 
 
 def visit(value: pa.Array, effort: pa.Array) -> pa.Array:
-    """The function of the query that comes and goes."""
-    return _waited("visit", value, effort)
+    """The function of the query that is added and dropped."""
+    return _sleep_for("visit", value, effort)
 
 
-def _waited(function: str, value: pa.Array, effort: pa.Array) -> pa.Array:
-    """Takes as long as the rows are an effort."""
+def _sleep_for(function: str, value: pa.Array, effort: pa.Array) -> pa.Array:
+    """Sleeps for the cost of the function times the effort of each row, and returns the values."""
     time.sleep(COSTS[function] / 1000 * (pc.sum(effort).as_py() or 0.0))
     return value

@@ -1,4 +1,4 @@
-"""The script of a day of changing load, which is lived through in virtual time and, compressed, live on Spark."""
+"""The script of a day of changing load, which runs in virtual time and, compressed, live on Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WARM_UP = 15
 CLASSES = {"critical": 4, "normal": 2, "report": 1}
 ENOUGH = 0.95
 VISITOR = "visitor"
-"""The query that comes and goes."""
+"""The query that is added and dropped during the day."""
 SLOWER = 10.0
 """Factor by which the function `score` gets slower."""
 
@@ -30,7 +30,7 @@ DEMANDS: Mapping[str, Demand] = {
         (VISITOR, "normal", 4.0, None),
     )
 }
-"""What each query asks for, from the time when it comes."""
+"""The spec of each query, while the query is registered."""
 
 SLOW_FROM, SLOW_UNTIL = 300, 360
 COMES, GOES = 300, 420
@@ -70,15 +70,15 @@ class DayRun:
     met: dict[str, list[bool]] = field(default_factory=dict)
     decisions: list[Mark] = field(default_factory=list)
 
-    def saw(self, now: float, query: str, latency: float | None, met: bool | None) -> None:
-        """Notes what is measured of a query; None: nothing to judge."""
+    def record(self, now: float, query: str, latency: float | None, met: bool | None) -> None:
+        """Records the latency of a query and whether its spec is met; None: no figure yet."""
         if latency is not None:
             self.latencies.setdefault(query, []).append((now, latency))
         if met is not None and now >= WARM_UP:
             self.met.setdefault(query, []).append(met)
 
-    def decided(self, now: float, decision: Decision | Mapping[str, Any]) -> None:
-        """Notes a decision of the optimizer."""
+    def record_decision(self, now: float, decision: Decision | Mapping[str, Any]) -> None:
+        """Records a decision of the optimizer."""
         plain = decision.plain() if isinstance(decision, Decision) else decision
         self.decisions.append(Mark(now, f"{plain['kind']}: {plain['chosen']}", decided=True))
 

@@ -57,7 +57,7 @@ def _plain() -> float:
 
 
 def _bare() -> float:
-    """The same with our session settings and a function that only counts: what Spark takes of an epoch by itself."""
+    """The same with our session settings and a function that only counts rows: Spark's own share of an epoch."""
     return _trigger(
         local_session("headgate-bench-bare"), lambda read: read.coalesce(1).mapInArrow(_count, "answer long")
     )

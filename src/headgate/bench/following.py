@@ -30,11 +30,11 @@ class FollowingClient:
         self.missed = 0
 
     def read(self) -> bool:
-        """Takes what has arrived; False at the end of the stream."""
+        """Reads the events that have arrived; False at the end of the stream."""
         data = self.socket.recv(_READ)
         now = time.time()
         self._text += data
-        # Chunks of HTTP end between events: what lies between two of them is no line of an event.
+        # HTTP chunks end between events, so the chunk sizes in between are never inside an event.
         while (end := self._text.find(b"\n\n")) >= 0:
             event, self._text = self._text[:end], self._text[end + 2 :]
             self.missed += b"event: missed" in event
@@ -45,7 +45,7 @@ class FollowingClient:
 
 
 def follow(url: str, seconds: float, queries: list[str]) -> dict[str, Any]:
-    """Follows each query of the list with a client of its own, for some seconds."""
+    """Follows each query of the list with a separate client, for some seconds."""
     ready = selectors.DefaultSelector()
     clients = [FollowingClient(url, query) for query in queries]
     for client in clients:

@@ -99,7 +99,7 @@ def run() -> Outcome:
 def _major_faults() -> int:
     """Pages that the machine has read from disk because a process touched them; 0 where Linux does not count them.
 
-    A machine that drops pages of code which nobody uses makes the first row after a pause wait for the disk.
+    If the machine evicts unused pages of code, the first row after a pause waits for the disk.
     """
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()

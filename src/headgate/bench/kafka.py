@@ -40,7 +40,7 @@ RUNS = {
     "classes_21": ("plain", "headgate"),
     "selections_200": ("expert", "headgate", "plain"),
 }
-"""The sides by workload. 200 streaming queries come last: they may take the JVM with them."""
+"""The sides by workload. 200 streaming queries come last: they may crash the JVM."""
 _HEAP = {"spark.driver.memory": "2g"}
 """For all sides: 200 streaming queries need more than Spark's default."""
 _EVERY = 0.05
@@ -63,8 +63,8 @@ def run(
     """Runs every workload on its sides.
 
     - `seconds`, `warm`: time measured for each side, and time before it; `rate`: rows per second and topic
-    - `burst`: rows that are sent at once at the end, in all; how many of them per second a side takes is its rows/s
-    - `workloads`, `sides`: which ones, divided by commas
+    - `burst`: rows that are sent at once at the end, in all; the rate at which a side processes them is its rows/s
+    - `workloads`, `sides`: which ones, separated by commas
     """
     measured: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="headgate-bench-kafka-") as folder:
@@ -74,7 +74,7 @@ def run(
             for name in _chosen(workloads, RUNS):
                 for side in (side for side in RUNS[name] if side in _chosen(sides, RUNS["one"])):
                     figures = _figures(_Side(broker, name, side, rate), warm, seconds, burst)
-                    _tell(name, side, figures)
+                    _report(name, side, figures)
                     measured |= {f"{name}_{side}_{key}": value for key, value in figures.items()}
         finally:
             broker.stop()
@@ -83,7 +83,7 @@ def run(
         "peers: Structured Streaming, one query each; one foreachBatch query for all selections",
         "21 queries over 27 topics: critical within 150 ms (p50) and 400 ms (p99), 60 times sooner than plain",
         GOALS,
-        {**_aims(measured), **measured},
+        {**_goal_figures(measured), **measured},
         _holds,
         {
             "rate": rate,
@@ -102,12 +102,12 @@ def _figures(side: _Side, warm: float, seconds: float, burst: float) -> dict[str
     try:
         return side.run(warm, seconds, burst)
     except Exception as error:
-        print(f"it failed: {reason(error)}", file=sys.stderr, flush=True)
+        print(f"the run failed: {reason(error)}", file=sys.stderr, flush=True)
         return {f"{cls}_{share}_s": inf for cls in CLASSES for share in ("p50", "p99")}
 
 
 def _chosen(names: str, known: Collection[str]) -> list[str]:
-    """Names divided by commas; UnknownBench if one is not known."""
+    """Names separated by commas; UnknownBench if one is not known."""
     found = [name.strip() for name in names.split(",")]
     for name in found:
         if name not in known:
@@ -115,13 +115,13 @@ def _chosen(names: str, known: Collection[str]) -> list[str]:
     return found
 
 
-def _tell(name: str, side: str, figures: Mapping[str, float]) -> None:
-    """A line on standard error: the whole bench takes a quarter of an hour."""
+def _report(name: str, side: str, figures: Mapping[str, float]) -> None:
+    """Prints the figures of a side to standard error: the whole bench takes a quarter of an hour."""
     shown = ", ".join(f"{key} {value:,.3f}" for key, value in figures.items())
     print(f"{name}, {side}: {shown}", file=sys.stderr, flush=True)
 
 
-def _aims(measured: Mapping[str, Any]) -> dict[str, float]:
+def _goal_figures(measured: Mapping[str, Any]) -> dict[str, float]:
     """The figures of the goal; NaN where a side was left out."""
     found = {key: measured.get(f"classes_21_headgate_{key}", np.nan) for key in ("critical_p50_s", "critical_p99_s")}
     plain = measured.get("classes_21_plain_critical_p50_s", np.nan)
@@ -159,7 +159,7 @@ def _condition(number: int) -> str:
 
 
 class _Side:
-    """One side of one workload, on topics of its own."""
+    """One side of one workload, on separate topics."""
 
     def __init__(self, broker: Broker, name: str, side: str, rate: float) -> None:
         self._side = side
@@ -200,7 +200,7 @@ class _Side:
 
     @property
     def _takes_bursts(self) -> bool:
-        """Whether all sides of the workload can be compared, and this one writes so often that its end is seen."""
+        """Whether all sides can run the workload, and this one writes often enough for its end to be detected."""
         return bool(self._work.selections) and (self._side != "plain" or len(self._work.queries) <= _OFTEN)
 
     def _system(self, spark: Any) -> KafkaEngine | KafkaPlain | KafkaExpert:
@@ -209,7 +209,7 @@ class _Side:
         return (KafkaPlain if self._side == "plain" else KafkaExpert)(spark, self._work, self._place)
 
     def _burst(self, feed: FeederProcess, outputs: OutputTopics) -> float:
-        """Rows per second, from the first row sent until the last record that came of the burst."""
+        """Rows per second, from the first row sent until the last record that results from the burst."""
         feed.prepare()
         outputs.wait_until_quiet(_QUIET, _LONGEST)
         began = time.time()

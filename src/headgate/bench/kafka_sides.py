@@ -21,7 +21,7 @@ _STOPPERS = 16
 
 @dataclass(frozen=True)
 class TopicSelection:
-    """A query that only selects, in parts: an expert needs the condition by itself."""
+    """A query that only selects, in parts: the expert's query uses the condition alone."""
 
     stream: str
     condition: str
@@ -33,7 +33,7 @@ class TopicSelection:
 
 @dataclass(frozen=True)
 class KafkaWork:
-    """Queries over topics: `queries` by name, `classes` for Headgate, and as selections where they are."""
+    """Queries over topics: `queries` by name, `classes` for Headgate; `selections` if all queries are selections."""
 
     queries: Mapping[str, str]
     classes: Mapping[str, str]
@@ -86,7 +86,7 @@ class KafkaEngine:
 
 
 class _Streaming:
-    """Streaming queries with checkpoints of their own."""
+    """Streaming queries with separate checkpoints."""
 
     def __init__(self, spark: Any, work: KafkaWork, place: TopicNames) -> None:
         self._spark = spark

@@ -12,7 +12,7 @@ from headgate.bench.kafka_sides import DELAY, KafkaWork, TopicNames
 
 _PATIENCE = 30.0
 _SILENT = {"log_level": 0}
-"""The client prints notes of its own otherwise."""
+"""Keeps the client from printing messages."""
 
 
 def make_topics(place: TopicNames, work: KafkaWork) -> None:
@@ -35,7 +35,7 @@ class OutputTopics:
         self._queries = tuple(work.queries)
 
     def ages(self, queries: Sequence[str], since: float, until: float) -> list[float]:
-        """By record that was appended in the time: seconds since its row was sent, or since a window could be emitted.
+        """For each record appended in that time: seconds since its row was sent, or since its window could be emitted.
 
         A window can be emitted when its watermark has passed: `DELAY` after its end, by the producer's clock.
         """
@@ -87,7 +87,7 @@ class OutputTopics:
 
 
 def due(row: dict[str, Any]) -> float:
-    """From when on the record could be written."""
+    """The earliest time at which the record could be written."""
     arrived = float(row["arrived"])
     if "w" not in row:
         return arrived

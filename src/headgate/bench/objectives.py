@@ -1,12 +1,12 @@
-"""Objectives change from 70/30 to 30/70 while a network runs: what is measured follows within ten intervals.
+"""Objectives change from 70/30 to 30/70 while a network runs: the measured metrics follow within ten intervals.
 
 The network is the live one (queues, scheduler, grant loop, selection of policies), in this process and without Spark.
-Its operators do no work of their own but advance its clock (`papers/live_network.py`), so that other load on the
+Its operators do no real work but advance its clock (`papers/live_network.py`), so that other load on the
 machine does not count.
 
-Two queries of one class together need 170% of a processor. Rows of `fresh` are few and quickly done. Rows of `bulk`
-give twice as many results for the same time, but more of them come than can be done, so they are old. What lowers the
-delay of results lowers their number.
+Two queries of one class together need 170% of a processor. Rows of `fresh` are few and cheap. Rows of `bulk` give
+twice as many results in the same time, but arrive faster than they can be processed, so their results are late. A
+policy that lowers the mean delay of results therefore lowers their number.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from headgate.simulation import OperatorModel
 
 SEEDS = 5
 INTERVAL = 1.0
-"""Seconds for which AMoS runs a policy at least."""
+"""Minimum time (s) for which AMoS runs a policy."""
 BEFORE, WITHIN, AFTER = 40, 10, 10
-"""Intervals under the first objectives; then those within which what is measured must follow; and those it is compared
-in. As many of the last before the change are compared with them."""
+"""Number of intervals: before the change of objectives; after it, until the metrics must have followed; and after that,
+to be compared with the same number of intervals directly before the change."""
 TICK = 0.05
 OBJECTIVES = ({"delay": 0.7, "output": 0.3}, {"delay": 0.3, "output": 0.7})
 LEARNERS = {"wheel": "auto:learner=wheel", "default": "auto"}
@@ -46,7 +46,7 @@ RATES = {"fresh": 500.0, "bulk": 600.0}
 
 @dataclass(frozen=True)
 class Interval:
-    """What is measured in an interval: results per second, and their mean delay (s)."""
+    """The metrics of an interval: results per second, and their mean delay (s)."""
 
     output: float
     delay: float
@@ -54,7 +54,7 @@ class Interval:
 
 def run(seeds: int = SEEDS) -> Outcome:
     """Both learners, with several seeds."""
-    runs = {name: [live_through(policy, seed) for seed in range(1, seeds + 1)] for name, policy in LEARNERS.items()}
+    runs = {name: [run_policy(policy, seed) for seed in range(1, seeds + 1)] for name, policy in LEARNERS.items()}
     measured: dict[str, Any] = {}
     for name, found in runs.items():
         for metric in ("output", "delay"):
@@ -93,14 +93,14 @@ def _rule(goal: Figures, measured: Figures) -> bool:
 
 
 def _change(intervals: list[Interval], metric: str) -> float:
-    """By which part a metric is higher after the change than before it."""
+    """The relative change of a metric, from before the change of objectives to after it."""
     before = [getattr(each, metric) for each in intervals[BEFORE - AFTER : BEFORE]]
     after = [getattr(each, metric) for each in intervals[BEFORE + WITHIN :]]
     return fmean(after) / fmean(before) - 1
 
 
-def live_through(policy: str, seed: int) -> list[Interval]:
-    """One run."""
+def run_policy(policy: str, seed: int) -> list[Interval]:
+    """One run of a policy: the metrics of each interval."""
     clock = Clock()
     processor = Processor(clock)
     _, graph = modelled_graph(TOPOLOGY)
@@ -132,7 +132,7 @@ def live_through(policy: str, seed: int) -> list[Interval]:
 
 
 def _until(network: Network, processor: Processor, clock: Clock, start: float, random: np.random.Generator) -> None:
-    """Brings the rows of a tick, and runs grants until it ends."""
+    """Pushes the rows of a tick, and runs grants until it ends."""
     for stream, rate in RATES.items():
         count = int(random.poisson(rate * TICK))
         if count:

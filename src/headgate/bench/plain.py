@@ -23,7 +23,7 @@ class Latencies:
         self._lock = threading.Lock()
         self._values: dict[str, list[pa.Array]] = {}
         self.since = inf
-        """Results before this time are ignored; all are until it is set."""
+        """Results before this time are ignored; until it is set, all results are."""
 
     def add(self, query: str, arrived: pa.ChunkedArray) -> None:
         now = time.time()

@@ -1,4 +1,4 @@
-"""Processor time of a run: this process, Spark's JVM, its Python workers, and the hosts, whoever is their parent."""
+"""Processor time of a run: this process, Spark's JVM, its Python workers, and the hosts, whatever their parent."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _used(without: Collection[int]) -> dict[tuple[int, str], float]:
 
 
 class BusyShare:
-    """The share of the machine's processors that is busy, with whatever runs on it."""
+    """The share of the machine's processors that is busy, with all its processes."""
 
     def __init__(self) -> None:
         self._before = _ticks()

@@ -71,7 +71,7 @@ def _keys(start: int, count: int) -> pa.Table:
 
 @contextmanager
 def _started(folder: str) -> Iterator[subprocess.Popen[bytes]]:
-    """An engine in a process group of its own, which is killed at the end, also if the bench itself is terminated."""
+    """An engine in a separate process group, which is killed at the end, also if the bench itself is terminated."""
     Path(folder, "progress").unlink(missing_ok=True)
     process = subprocess.Popen(
         [sys.executable, "-m", "headgate.bench.recovery", folder], start_new_session=True, stderr=subprocess.DEVNULL

@@ -24,7 +24,7 @@ Push = Callable[[Network], None]
 
 def share(policies: Sequence[str]) -> Outcome:
     """The share for the mix of 004 (selections, window aggregates, window joins), to which the claim refers, and in the
-    hardest case: only selections of one comparison, each a unit of its own."""
+    hardest case: only selections of one comparison, each a separate unit."""
     mixed, streams = _mixed()
     feed = BatchFeed(7)
 

@@ -29,7 +29,7 @@ def _client(url: str, token: str | None, token_file: str | None) -> Client:
 
 
 def status(url: Url = _URL, token: Token = None, token_file: TokenFile = None) -> None:
-    """Show what a server does: its state, policy, queries and classes."""
+    """Show the status of a server: its state, policy, queries and classes."""
     from headgate.cli.live_view import line
 
     client = _client(url, token, token_file)
@@ -67,8 +67,8 @@ def queries(url: Url = _URL, token: Token = None, token_file: TokenFile = None) 
 
 def submit(
     script: Annotated[Path | None, typer.Argument(help="A script of SQL statements; - reads standard input.")] = None,
-    sql: Annotated[str | None, typer.Option("--sql", "-e", help="The statements themselves.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Only say whether they would be accepted.")] = False,
+    sql: Annotated[str | None, typer.Option("--sql", "-e", help="SQL statements, instead of a script.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only validate the statements.")] = False,
     url: Url = _URL,
     token: Token = None,
     token_file: TokenFile = None,
@@ -98,17 +98,17 @@ def pause(name: Name, url: Url = _URL, token: Token = None, token_file: TokenFil
 
 
 def resume(name: Name, url: Url = _URL, token: Token = None, token_file: TokenFile = None) -> None:
-    """End the pause of a query."""
+    """Resume a paused query."""
     _client(url, token, token_file).resume(name)
 
 
 def retry(name: Name, url: Url = _URL, token: Token = None, token_file: TokenFile = None) -> None:
-    """Run a query that failed again."""
+    """Restart a failed query."""
     _client(url, token, token_file).retry(name)
 
 
 def policy(
-    name: Annotated[str | None, typer.Argument(help="The new policy; without it the present one is shown.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The new policy; default: show the current one.")] = None,
     url: Url = _URL,
     token: Token = None,
     token_file: TokenFile = None,
@@ -124,7 +124,7 @@ def results(
     name: Name,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Then print every new row, until Ctrl-C.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Newest rows to print at first.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a row.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row.")] = False,
     url: Url = _URL,
     token: Token = None,
     token_file: TokenFile = None,

@@ -58,7 +58,7 @@ def demo(
 
 
 def _writable(report: Path | None) -> Path:
-    """The path of the report; a temporary folder if the working folder cannot be written and none was given."""
+    """The path of the report; in a temporary folder if no path is given and the working folder is not writable."""
     from headgate.cli.output import check_writable
 
     if report is not None:

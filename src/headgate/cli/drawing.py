@@ -51,7 +51,7 @@ text { font: 11px ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mo
 
 
 def svg(found: Explanation, title: str) -> str:
-    """The drawing. Hovering over a box shows all that it does and its columns."""
+    """The drawing. Hovering over a box shows its full description and its columns."""
     lines = {step.number: _lines(step) for step in found.operators}
     sizes: dict[Hashable, tuple[float, float]] = {n: _size(text) for n, text in lines.items()}
     ends: dict[Hashable, list[str]] = {("query", q.name): _query_lines(q) for q in found.queries}

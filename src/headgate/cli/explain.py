@@ -27,9 +27,9 @@ class ExplainFormat(StrEnum):
 def explain(
     script: Annotated[Path, typer.Argument(help="A file of SQL statements.", metavar="SCRIPT")],
     policy: Annotated[str, typer.Option("--policy", help="The policy whose units are shown.")] = "cqc",
-    replicas: Annotated[int, typer.Option("--replicas", min=1, help="Show where everything runs.", metavar="N")] = 1,
-    format_: Annotated[ExplainFormat, typer.Option("--format", help="How to write it.")] = ExplainFormat.text,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write it here.", metavar="FILE")] = None,
+    replicas: Annotated[int, typer.Option("--replicas", min=1, help="Place queries on N replicas.", metavar="N")] = 1,
+    format_: Annotated[ExplainFormat, typer.Option("--format", help="The output format.")] = ExplainFormat.text,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file.", metavar="FILE")] = None,
 ) -> None:
     """Show the shared graph, which queries share what, the units of a policy, and where queries run."""
     from headgate.cli.drawing import svg
@@ -99,7 +99,7 @@ def text(found: Explanation) -> str:
             )
         )
     lines += _table(rows, widest=72)
-    lines += ["", f"units of policy {found.policy} (turn: the order of grants if one row waits everywhere)", ""]
+    lines += ["", f"units of policy {found.policy} (turn: the order of grants if one row waits on every queue)", ""]
     lines += _table(
         [
             ("unit", "operators", "reads at", "class", "turn"),

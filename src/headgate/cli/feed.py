@@ -35,11 +35,11 @@ def feed(
     arrivals: Annotated[str, typer.Option("--arrivals", help="poisson, bursty or periodic.")] = "poisson",
     phases: Annotated[
         str,
-        typer.Option("--phases", help="Bursts of your own, repeated, for each stream.", metavar="ROWS@RATE,…"),
+        typer.Option("--phases", help="Custom bursts, repeated, for each stream.", metavar="ROWS@RATE,…"),
     ] = "",
     changes: Annotated[
         str,
-        typer.Option("--changes", help="Other rates from these seconds on.", metavar="SECOND=RATE,…"),
+        typer.Option("--changes", help="Change the rate at these seconds.", metavar="SECOND=RATE,…"),
     ] = "",
     interactive: Annotated[
         bool,
@@ -48,24 +48,24 @@ def feed(
     seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="Default: until Ctrl-C.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same rows and times.")] = 0,
     every: Annotated[float, typer.Option("--every", min=1, help="Milliseconds between two batches of a stream.")] = 100,
-    format_: Annotated[str, typer.Option("--format", help="Of files: parquet, json or csv.")] = "parquet",
+    format_: Annotated[str, typer.Option("--format", help="The format of files: parquet, json or csv.")] = "parquet",
     replay: Annotated[
         Path | None, typer.Option("--replay", help="Send a recorded file instead of a workload.", metavar="FILE")
     ] = None,
-    speed: Annotated[float, typer.Option("--speed", help="Of --replay: 10 is ten times as fast as recorded.")] = 1.0,
-    stream: Annotated[str | None, typer.Option("--stream", help="Of --replay: default is the file's name.")] = None,
+    speed: Annotated[float, typer.Option("--speed", help="With --replay: 10 is ten times as fast as recorded.")] = 1.0,
+    stream: Annotated[str | None, typer.Option("--stream", help="With --replay; default: the file's name.")] = None,
     time_column: Annotated[
-        str | None, typer.Option("--time-column", help="Of --replay: default is the first timestamp.")
+        str | None, typer.Option("--time-column", help="With --replay; default: the first timestamp.")
     ] = None,
     restamp: Annotated[
-        bool, typer.Option("--restamp", help="Of --replay: put the time of sending into the time column.")
+        bool, typer.Option("--restamp", help="With --replay: set the time column to the time of sending.")
     ] = False,
     declare: Annotated[
-        bool, typer.Option("--declare", help="Only print the CREATE STREAM statements of what would be sent.")
+        bool, typer.Option("--declare", help="Only print the CREATE STREAM statements of the streams.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
-    """Send rows to folders or Kafka topics, one a stream, and report whether the schedule is kept."""
+    """Send rows to folders or Kafka topics, one per stream, and report whether the schedule is kept."""
     from headgate import feeder
 
     if to is None:
@@ -104,7 +104,7 @@ def _target(to: str, format_: str, name: str | None) -> Target:
     if to.startswith(_KAFKA):
         servers, _, prefix = to.removeprefix(_KAFKA).partition("/")
         if not servers:
-            raise InputError(f"--to {to}: there is no broker in it; write kafka://HOST:PORT")
+            raise InputError(f"--to {to}: no broker is given; write kafka://HOST:PORT")
         return KafkaTarget(servers, prefix, dict(WORKLOADS[name].keys) if name is not None else None)
     return FolderTarget(to, format_)
 
@@ -155,7 +155,7 @@ def _read_rates(sender: Feeder, initial: float) -> None:
         except FeedError as error:
             typer.echo(str(error), err=True)
         except ValueError:
-            typer.echo(f"'{line.strip()}' is no rate; write RATE, or STREAM RATE", err=True)
+            typer.echo(f"'{line.strip()}' is not a rate; write RATE, or STREAM RATE", err=True)
 
 
 def _line(progress: Progress) -> str:
@@ -173,7 +173,7 @@ def _summary(progress: Progress) -> None:
 
 
 def _phases(text: str) -> Callable[[float], ArrivalBlocks]:
-    """Makes the arrival process of a stream from `ROWS@RATE,…`; all streams get the same."""
+    """Parses `ROWS@RATE,…`; returns the factory of arrival processes, which are the same for all streams."""
     from headgate.feeder import Bursts
 
     try:

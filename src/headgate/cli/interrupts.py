@@ -12,7 +12,7 @@ import typer
 
 
 class StopSignals:
-    """The first Ctrl-C (or TERM) requests an orderly stop and says what is done first; a second ends the process."""
+    """The first Ctrl-C (or TERM) requests an orderly stop and prints what happens first; a second ends the process."""
 
     def __init__(self) -> None:
         self.requested = threading.Event()
@@ -30,7 +30,7 @@ class StopSignals:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         self.requested.set()
-        typer.echo(f"headgate: {self._doing}; once more ends at once", err=True)
+        typer.echo(f"headgate: {self._doing}; press Ctrl-C again to exit at once", err=True)
 
 
 @contextmanager

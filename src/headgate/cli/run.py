@@ -58,7 +58,7 @@ def run(
         int | None, typer.Option("--threads", min=1, help="Threads that run operators; default: set by the policy.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing while it runs.")] = False,
-    page: Annotated[bool, typer.Option("--page", help="Show the queries on a web page of this machine.")] = False,
+    page: Annotated[bool, typer.Option("--page", help="Show the queries on a local web page.")] = False,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port of --page; 0: any.")] = 8642,
 ) -> None:
     """Runs the queries of a script until Ctrl-C, or with --once until all available rows are processed."""
@@ -84,7 +84,7 @@ def run(
         try:
             engine.execute(text, file=str(script))
             if not engine.queries:
-                raise InputError(f"{script}: there is no query in it; add CREATE QUERY name AS SELECT …")
+                raise InputError(f"{script}: the script has no query; add CREATE QUERY name AS SELECT …")
             if checkpoint is not None:
                 # A checkpoint that cannot be used is reported at once, not after Spark has started.
                 Checkpoint(checkpoint).probe()

@@ -35,7 +35,7 @@ def serve(
     policy: Annotated[str, typer.Option("--policy", help="The policy that schedules the operators.")] = "cqc",
     master: Annotated[str | None, typer.Option("--master", help="The Spark master; default: local[*].")] = None,
     checkpoint: Annotated[
-        str, typer.Option("--checkpoint", help="Folder or URI for the state and what is registered.")
+        str, typer.Option("--checkpoint", help="Folder or URI for the state and the registered statements.")
     ] = _CHECKPOINT,
     replicas: Annotated[
         int | None,
@@ -55,8 +55,8 @@ def serve(
     allow_option: Annotated[
         list[str] | None, typer.Option("--allow-option", help="A further option of sources and sinks: kafka.*")
     ] = None,
-    max_queries: Annotated[int, typer.Option("--max-queries", min=1, help="Queries that may be registered.")] = 1000,
-    max_rows: Annotated[int, typer.Option("--max-rows", min=1, help="Rows of one answer.")] = 10_000,
+    max_queries: Annotated[int, typer.Option("--max-queries", min=1, help="Maximum number of queries.")] = 1000,
+    max_rows: Annotated[int, typer.Option("--max-rows", min=1, help="Maximum number of rows in a response.")] = 10_000,
 ) -> None:
     """Serve an engine over HTTP: register, follow and stop queries from a page, the command line or Python."""
     check_installed()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headgate.simulation import Arrivals, SimulationResult
     from headgate.simulation.whatif import Scenario
 
-# By default at most this number of rows: about ten seconds of simulation per policy.
+# Default limit on the number of rows: about ten seconds of simulation per policy.
 MANY_ROWS = 200_000
 SECONDS = 10.0
 SWITCH = 50e-6

@@ -1,1 +1,1 @@
-"""What queries look like to people: the shared graph as data, operators in words, and where boxes are drawn."""
+"""Queries explained to users: the shared graph as data, operators in words, and the layout of the drawing."""

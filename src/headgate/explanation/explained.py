@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExplainedOperator:
-    """One operator of the shared graph. Costs are the scheduler's estimates before it has measured.
+    """One operator of the shared graph. Costs are the estimates that the scheduler uses until it has measured.
 
-    It is in several units if a policy schedules paths that meet.
+    An operator is in several units if the policy schedules paths that overlap.
     """
 
     number: int
@@ -48,7 +48,7 @@ class ExplainedOperator:
 
 @dataclass(frozen=True)
 class ExplainedUnit:
-    """One unit under the policy. `turn`: its place in the order of grants if one row waits everywhere (None: never)."""
+    """One unit under the policy. `turn`: its place among the grants if a row waits on every queue (None: never)."""
 
     number: int
     operators: tuple[int, ...]
@@ -59,8 +59,10 @@ class ExplainedUnit:
 
 @dataclass(frozen=True)
 class ExplainedPlacement:
-    """Where queries and their fragments run, and how the rows of each stream reach replicas: (route, its queries) in
-    words. The results of a fragment are a stream of its name."""
+    """Where queries and their fragments run, and the routes of each stream: (route in words, its queries).
+
+    The results of a fragment are a stream with the name of the fragment.
+    """
 
     replicas: int
     homes: dict[str, int | None]
@@ -192,7 +194,7 @@ def _placed(queries: Sequence[Query], streams: Sequence[Stream], replicas: int) 
 
     parts = [part for query in queries for part in divided(query).parts]
     placement = place(parts, replicas)
-    # A fragment is a stream of its own.
+    # The results of a fragment are a stream too.
     names = {part.name: part.schema.names for part in parts} | {each.name: each.schema.names for each in streams}
     routes: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for stream in placement.streams:
@@ -207,7 +209,7 @@ def _placed(queries: Sequence[Query], streams: Sequence[Stream], replicas: int) 
 
 
 def _turns(chosen: Any, view: View, units: Units) -> dict[int, int]:
-    """In which order the policy grants the units if one row waits on each of their queues."""
+    """The turns of units: the order in which the policy grants them if one row waits on each of their queues."""
     for unit in units.units:
         for edge in unit.entries:
             view.queues.rows[edge] = 1.0
@@ -276,7 +278,7 @@ def _columns(schema: Schema) -> list[dict[str, str]]:
 
 
 def listed(names: Iterable[str], most: int = 4) -> str:
-    """A few names, and how many more."""
+    """The first names, and the number of those left out."""
     found = list(names)
     more = len(found) - most
     return ", ".join(found[:most]) + (f" and {more} more" if more > 0 else "")

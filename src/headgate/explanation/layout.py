@@ -170,7 +170,7 @@ def _settle(
 ) -> None:
     """Places the nodes of a layer as near to their preferred positions as their order and the gaps allow.
 
-    Nodes that would touch become one block, which stands at the mean of its wishes (pool adjacent violators).
+    Nodes that would touch become one block, placed at the mean of their preferred positions (pool adjacent violators).
     """
     blocks: list[tuple[float, int, list[float]]] = []
     offset = 0.0

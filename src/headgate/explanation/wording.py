@@ -1,4 +1,4 @@
-"""Operators and expressions for people: column names instead of positions, symbols instead of function names."""
+"""Operators and expressions for users: column names instead of positions, symbols instead of function names."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from headgate.graph.expressions import Call, Column, Expr, Foreign, Literal
 
 
 class Rows(Protocol):
-    """What columns are read from: a record batch, or some rows of one."""
+    """A source of columns: a record batch, or some rows of one."""
 
     @property
     def num_rows(self) -> int: ...
@@ -24,7 +24,7 @@ class Rows(Protocol):
 
 
 class Frame(Protocol):
-    """What an expression is computed on: rows, and the values already computed on all of them."""
+    """The input of a compiled expression: rows, and the values already computed on all of them."""
 
     @property
     def rows(self) -> Rows: ...
@@ -38,7 +38,7 @@ Run = Callable[[Frame], Value]
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """An expression ready to run; `fallible` says whether it may raise, constants having been computed."""
+    """An expression ready to run; `fallible`: it may raise on some row (constants are already computed)."""
 
     run: Run
     fallible: bool
@@ -71,7 +71,7 @@ def _call(expr: Call) -> Run:
         return function.branching(expr, args)
     kernel = kernel_of(expr)
     if expr.args and all(isinstance(a, Literal) for a in expr.args):
-        # A constant that was not folded may fail, and then only where there are rows.
+        # A constant call that was not folded may raise; it must do so only if there are rows.
         return lambda frame: _each_row(kernel, args, frame)
     if not args:
         return lambda frame: pa.repeat(kernel(), frame.rows.num_rows)

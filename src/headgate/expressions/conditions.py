@@ -27,7 +27,7 @@ def _condition(name: str, position: int, type_: pa.DataType) -> pa.DataType:
 
 
 class Subset:
-    """Some rows of a frame: columns are taken when they are read, and the memo is its own."""
+    """Some rows of a frame: columns are copied when they are first read, and computed values are kept separately."""
 
     def __init__(self, frame: Any, places: pa.Array) -> None:
         self._rows = frame.rows
@@ -51,7 +51,7 @@ class Subset:
 
 
 def _filled(value: Value, rows: int) -> pa.Array:
-    """True where it is true, else false: no nulls."""
+    """True where the value is true, else false: no nulls."""
     return pc.fill_null(array_of(value, rows), False)
 
 

@@ -1,6 +1,6 @@
 """Computes the constant parts of expressions by their kernels, so that equal constants written differently are equal.
 
-What fails stays as it is: it may fail only on the rows that reach it.
+A part that fails is left unchanged: at run time it must fail only on the rows that reach it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def fold(expr: Expr) -> Expr:
 
 
 def fold_call(call: Call) -> Expr:
-    """The constant that a call is, or the call itself; its arguments are folded already.
+    """The value of a constant call as a literal, or the call itself; its arguments are already folded.
 
     >>> from headgate.graph.types import INT
     >>> fold_call(Call(INT, "add", (Literal(INT, 1), Literal(INT, 2)))).text
@@ -62,7 +62,7 @@ def fold_call(call: Call) -> Expr:
 
 
 LARGEST = 1_000_000
-"""Characters of a text that is folded. A longer one is computed in the worker, where it fails its own query alone."""
+"""Longest folded text (characters). A longer one is computed in the worker, where a failure stops only its query."""
 
 _GROWING = frozenset(("repeat", "lpad", "rpad", "space"))
 
@@ -92,7 +92,7 @@ def _connective(call: Call) -> Expr:
 
 
 def _constant(call: Call) -> bool:
-    """Whether it holds only literals, and arrays, maps and structs of them. Python functions may not be pure."""
+    """Whether a call holds only literals, and arrays, maps and structs of them. Python functions may not be pure."""
     return call.name != "python" and all(
         isinstance(arg, Literal) or (isinstance(arg, Call) and pa.types.is_nested(arg.type) and _constant(arg))
         for arg in call.args
@@ -116,7 +116,7 @@ def _run(expr: Expr) -> Callable[[Any], Value]:
 
 
 def _python(scalar: pa.Scalar) -> Any:
-    """The value as literals hold it; OverflowError for dates and times outside of Python's years."""
+    """The value of a scalar as a Literal holds it; OverflowError for dates and times outside of Python's years."""
     if not scalar.is_valid:
         return None
     if scalar.type == DATE:

@@ -20,7 +20,7 @@ _BYTES = np.random.Generator(np.random.PCG64(20020)).integers(0, 2**64, 256, np.
 
 
 def hashed(flat: Sequence[pa.Array], rows: int) -> Hashes:
-    """One hash a row over all columns; equal keys have equal hashes, nulls included.
+    """One hash per row over all columns; equal keys have equal hashes, nulls included.
 
     >>> bool((hashed([pa.array([1, 2])], 2) == hashed([pa.array([1, 2])], 2)).all())
     True
@@ -68,14 +68,14 @@ def _values(column: pa.Array) -> Hashes:
 
 
 class _Powers:
-    """The powers of the base and of its inverse, grown as longer texts come. Any thread may ask for them."""
+    """The powers of the base and of its inverse, extended when a longer text is hashed. Thread-safe."""
 
     def __init__(self) -> None:
-        # Both are replaced at once: another thread may read them meanwhile.
+        # One tuple, replaced as a whole: another thread may read it meanwhile.
         self._known = (np.ones(1, np.uint64), np.ones(1, np.uint64))
 
     def up_to(self, length: int) -> tuple[Hashes, Hashes]:
-        """At least so many of both."""
+        """At least `length` powers of both."""
         known = self._known
         if length > len(known[0]):
             size = max(length, 2 * len(known[0]), 1 << 16)

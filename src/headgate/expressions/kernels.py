@@ -1,4 +1,4 @@
-"""What kernels are built from: values, Arrow's own functions, and the literal arguments of a call."""
+"""The building blocks of kernels: values, Arrow's own functions, and the literal arguments of a call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Kernel = Callable[..., Value]
 """Takes the values of a call's arguments; at least one is an array, unless there are none."""
 
 Maker = Callable[[Call], Kernel]
-"""Makes the kernel of one call, once per call: literals, types and the option are read here, not per batch."""
+"""Creates the kernel of a call, once per call: literals, types and the option are read here, not per batch."""
 
 
 def arrow(name: str, options: pc.FunctionOptions | None = None) -> Kernel:

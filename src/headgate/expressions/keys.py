@@ -1,4 +1,4 @@
-"""Key columns in a form that can be grouped, hashed and compared: structs flattened, floating numbers normalized.
+"""Key columns in a form that can be grouped, hashed and compared: structs flattened, floating-point numbers normalized.
 
 As in Spark, -0.0 equals 0.0 and NaN equals NaN wherever values are keys.
 """
@@ -66,7 +66,7 @@ def _rebuilt(source: Iterator[pa.Array], type_: pa.DataType) -> pa.Array:
 
 
 def normalized(column: pa.Array) -> pa.Array:
-    """Floating numbers with one zero and one NaN."""
+    """Floating-point numbers with one zero and one NaN."""
     if column.null_count:
         clean = normalized(pc.fill_null(column, 0.0))
         return pc.if_else(pc.is_valid(column), clean, pa.scalar(None, column.type))
@@ -90,7 +90,7 @@ def equal(first: pa.Array, second: pa.Array, nulls_equal: bool) -> np.ndarray:
 
 
 def ordered(column: pa.Array) -> pa.Array:
-    """Floating numbers and intervals as integers in Spark's order (NaN is the largest); other columns as they are.
+    """Floating-point numbers and intervals as integers in Spark's order (NaN is the largest); other columns unchanged.
 
     >>> ordered(pa.array([1.5, float("nan"), -2.0, None])).to_pylist()[1] > ordered(pa.array([1e308])).to_pylist()[0]
     True
@@ -108,9 +108,9 @@ def ordered(column: pa.Array) -> pa.Array:
 
 
 def ranks(column: pa.Array) -> np.ndarray:
-    """The place of each value in Spark's order, equal values alike; the place of a null is arbitrary.
+    """The rank of each value in Spark's order; equal values have equal ranks, the rank of a null is arbitrary.
 
-    A struct's members decide one after the other, and there a null is the smallest.
+    Structs are compared member by member; a null member is the smallest.
 
     >>> ranks(pa.array([{"a": 1, "b": "y"}, {"a": 1, "b": None}, {"a": 0, "b": "z"}])).tolist()
     [3, 2, 1]

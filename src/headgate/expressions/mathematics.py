@@ -113,7 +113,7 @@ def _log(call: Call) -> Kernel:
 
 @function("pow", types=_TWO_DOUBLES, aliases={"power": "pow"})
 def _pow(call: Call) -> Kernel:
-    """Java's pow: NaN for 1 to the power of NaN or infinity, where C has 1."""
+    """Java's pow: NaN for 1 to the power of NaN or infinity, where C returns 1."""
 
     def run(a: Value, b: Value) -> Value:
         x, y = arrays(a, b)

@@ -52,7 +52,8 @@ def _python(call: Call) -> Kernel:
             raise EvaluationError("FAILED_EXECUTE_UDF", message) from error
         if len(result) != len(columns[0]):
             wanted = f"{len(columns[0])} values of {sql_name(call.type)}"
-            raise EvaluationError("FAILED_EXECUTE_UDF", f"The function {call.option} gave {len(result)}, not {wanted}.")
+            message = f"The function {call.option} returned {len(result)}, not {wanted}."
+            raise EvaluationError("FAILED_EXECUTE_UDF", message)
         return result
 
     return run

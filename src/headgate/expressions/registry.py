@@ -1,6 +1,6 @@
-"""The registry of functions: names, typing rule, whether a call may fail, and the kernel, entered in one place.
+"""The registry of functions: names, typing rule, whether a call may fail, and the kernel, registered in one place.
 
-A module of a topic enters its functions when it is imported; `headgate.expressions.functions` imports them all.
+The module of a topic registers its functions when it is imported; `headgate.expressions.functions` imports them all.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Branching = Callable[[Call, Sequence[Run]], Run]
 class Function:
     """One function. `types` is None where no rule can give the type of a call (casts, Python functions).
 
-    At most one of `kernel` and `branching` is there; without either, Catalyst computes the function, or its rule
-    names another function that has one.
+    At most one of `kernel` and `branching` is set. If neither is, Catalyst computes the function, or its rule names
+    another function that has one.
     """
 
     name: str
@@ -52,13 +52,13 @@ _NONE: Mapping[str, str] = {}
 def function(
     *names: str, types: Rule | None, fails: bool | Fails = False, aliases: Mapping[str, str] = _NONE
 ) -> Callable[[Maker], Maker]:
-    """Enters functions that share a rule and the kernel maker it decorates. `aliases` maps alias to canonical name."""
+    """Registers functions that share a rule and the decorated kernel maker. `aliases` maps alias to canonical name."""
 
-    def enter(maker: Maker) -> Maker:
-        _enter(names, aliases, lambda name: Function(name, types, fails, kernel=maker))
+    def register(maker: Maker) -> Maker:
+        _register(names, aliases, lambda name: Function(name, types, fails, kernel=maker))
         return maker
 
-    return enter
+    return register
 
 
 def branching(
@@ -66,28 +66,28 @@ def branching(
 ) -> Callable[[Branching], Branching]:
     """As `function`, for functions that compute some arguments on some rows only."""
 
-    def enter(branching: Branching) -> Branching:
-        _enter(names, aliases, lambda name: Function(name, types, fails, branching=branching))
+    def register(branching: Branching) -> Branching:
+        _register(names, aliases, lambda name: Function(name, types, fails, branching=branching))
         return branching
 
-    return enter
+    return register
 
 
 def typed(*names: str, types: Rule, aliases: Mapping[str, str] = _NONE) -> None:
-    """Enters functions without a kernel of their own: Catalyst computes them, or the rule names another function."""
-    _enter(names, aliases, lambda name: Function(name, types))
+    """Registers functions without a kernel of their own: Catalyst computes them, or the rule names another function."""
+    _register(names, aliases, lambda name: Function(name, types))
 
 
-def _enter(names: Sequence[str], aliases: Mapping[str, str], make: Callable[[str], Function]) -> None:
+def _register(names: Sequence[str], aliases: Mapping[str, str], make: Callable[[str], Function]) -> None:
     for name in names:
         if name in FUNCTIONS:
-            raise ValueError(f"the function {name} is entered twice")
+            raise ValueError(f"the function {name} is registered twice")
         FUNCTIONS[name] = make(name)
     ALIASES.update(aliases)
 
 
 def completed(signature: Signature, literals: tuple[object | None, ...]) -> Signature:
-    """A rule's signature with what the registry knows: native only where there is a kernel, and whether it may fail."""
+    """Completes a rule's signature: native only if the function has a kernel, and whether the call may fail."""
     native = signature.native and FUNCTIONS[signature.name].native
     return replace(
         signature, native=native, fallible=may_fail(signature.name, signature.args, signature.result, literals)
@@ -119,7 +119,7 @@ def may_fail(name: str, args: tuple[Any, ...], result: Any, literals: tuple[obje
 def fallible(expr: Expr) -> bool:
     """Whether evaluating it may raise on some row, so that it must not see rows that were filtered out.
 
-    The answer is kept with the expression object.
+    The answer is cached on the expression object.
     """
     found: bool | None = expr.__dict__.get("_fallible")
     if found is None:

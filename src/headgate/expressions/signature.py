@@ -35,12 +35,13 @@ class WrongArguments(FunctionError):
 
 @dataclass(frozen=True)
 class Signature:
-    """The types of one call, and who computes it.
+    """The types of one call, and whether a kernel or Catalyst computes it.
 
-    `args` are the types that the arguments must be cast to, one for each; `native`: the function's kernel computes
-    such a call, otherwise Catalyst has to (false wherever there is no kernel: the registry sees to it); `fallible`: it
-    may raise on some row (the registry sets it, rules do not); `zoned`: the result depends on the session time zone,
-    which then stands in `Call.option` (an empty option is UTC).
+    - `args`: the types that the arguments must be cast to, one per argument
+    - `native`: the function's kernel computes the call; if false, Catalyst does. The registry clears it for functions
+      without a kernel.
+    - `fallible`: the call may raise on some row; set by the registry, not by rules
+    - `zoned`: the result depends on the session time zone, which is then in `Call.option` (empty: UTC)
     """
 
     name: str

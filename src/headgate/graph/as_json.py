@@ -1,10 +1,10 @@
-"""Queries and graphs as JSON: `written` makes the text, `read` the same objects again. Nothing is imported or executed.
+"""Queries and graphs as JSON: `written` gives the text, `read` the objects. Reading imports and executes nothing.
 
     {"nodes": [{"arrow": "int32"}, {"class": "Column", "type": {"node": 0}, "index": 2}, …], "value": {"node": 17}}
 
-The classes of `headgate.graph` and Arrow types are nodes, each different one written once, inputs first: many queries
-over one graph take little more than one. Strings, whole numbers, booleans and None stand for themselves, an array is a
-tuple; all other values are objects with one member, the kind of value.
+Objects of `headgate.graph` and Arrow types are nodes. Equal nodes are written once, inputs first: many queries over
+one graph take little more space than one. Strings, integers, booleans and None are written as JSON values, a tuple as
+an array; every other value is an object with one member, whose name is the kind of value.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def written(value: Any) -> str:
 
 
 def read(text: str | Mapping[str, Any]) -> Any:
-    """The value that a JSON text holds (or what `json.loads` makes of it)."""
+    """The value that a JSON text holds; the text may be parsed already (`json.loads`)."""
     found = json.loads(text) if isinstance(text, str) else text
     nodes: list[Any] = []
     for node in found["nodes"]:
@@ -50,7 +50,7 @@ def read(text: str | Mapping[str, Any]) -> Any:
 
 
 def _classes() -> Iterator[type]:
-    """Every class of `headgate.graph` whose objects can stand in a graph."""
+    """Every class of `headgate.graph` whose objects can be part of a graph."""
     yield from (Field, Schema, EventTime, Query, QueryClass, Sink, Spec, Stream, Table)
     found: list[type] = [Structural, Clause]
     for each in found:
@@ -58,8 +58,7 @@ def _classes() -> Iterator[type]:
     yield from (each for each in found[2:] if each.__module__.startswith("headgate.graph."))
 
 
-# The name of a type of the first list is its text; every other type is written as the schema of one column in Arrow's
-# own format.
+# These types are written by name; every other type is written as the schema of one column in Arrow's own format.
 _PLAIN_TYPES: dict[str, pa.DataType] = {
     str(each): each
     for each in (
@@ -79,7 +78,7 @@ class _Writer:
     def __init__(self) -> None:
         self.nodes: list[str] = []
         self._known: dict[str, str] = {}
-        # By identity: objects that are used many times are written once without being read again.
+        # By identity: an object that is used many times is traversed once.
         self._seen: dict[int, str] = {}
 
     def text(self, value: Any) -> str:
@@ -129,7 +128,7 @@ class _Writer:
             case time():
                 return f'{{"time":"{value.isoformat()}"}}'
             case timedelta():
-                # The fields of a day-time interval are known to SQL alone: the type in the graph is one for all.
+                # Only the SQL layer knows the fields of a day-time interval; the graph has one type for all of them.
                 return f'{{"interval":[{value.days},{value.seconds},{value.microseconds}]}}'
             case bytes():
                 return f'{{"bytes":"{base64.b64encode(value).decode()}"}}'

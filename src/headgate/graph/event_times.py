@@ -1,7 +1,7 @@
-"""Which columns are event times: the ground for windows, bounded joins, and dropping late rows.
+"""Which columns are event times: the basis of windows, bounded joins, and dropping late rows.
 
-A column is an event time if no row with an earlier one can come behind the watermark: a stream's watermarked
-column, the window of an aggregate, and what follows from them through projections, joins and unions.
+A column is an event time if the watermark bounds it, so that rows with an earlier value are late: a stream's
+watermarked column, the window of an aggregate, and columns derived from them by projections, joins and unions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EventTimes = dict[int, EventTime]
 
 
 def time_of(expr: Expr, known: EventTimes) -> EventTime | None:
-    """The event time that an expression is, over columns of which some are."""
+    """The event time that an expression gives, over columns with these event times; None if it gives none."""
     if isinstance(expr, Column):
         return known.get(expr.index)
     if not isinstance(expr, Call) or not expr.args:
@@ -54,7 +54,7 @@ def window_time(window: Expr) -> Expr:
 
 
 def instant(expr: Expr, known: EventTimes) -> Expr | None:
-    """An expression's event time as a timestamp: itself, or the last moment of the window it is."""
+    """An expression's event time as a timestamp: the expression, or the last microsecond of its window."""
     time = time_of(expr, known)
     if time is None:
         return None

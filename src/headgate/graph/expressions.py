@@ -42,11 +42,11 @@ class Expr(Structural):
             yield from arg.walk()
 
     def rewrite(self, change: Callable[[Expr], Expr | None]) -> Expr:
-        """Replaces each node for which `change` returns another; the replacement is not visited again."""
+        """Replaces each node for which `change` returns an expression; the replacement is not visited again."""
         return change(self) or self
 
     def moved(self, positions: dict[int, int]) -> Expr:
-        """The same expression over an input whose columns stand elsewhere.
+        """The same expression over an input whose columns have other positions.
 
         >>> Column(pa.int32(), 0).moved({0: 3}).text
         '#3'
@@ -54,7 +54,7 @@ class Expr(Structural):
         return self.rewrite(lambda e: Column(e.type, positions[e.index]) if isinstance(e, Column) else None)
 
     def shifted(self, by: int) -> Expr:
-        """The same expression over columns that stand further to the right."""
+        """The same expression over columns that are `by` positions further to the right."""
         return self.rewrite(lambda e: Column(e.type, e.index + by) if isinstance(e, Column) else None)
 
     def __str__(self) -> str:
@@ -62,9 +62,9 @@ class Expr(Structural):
 
 
 def in_terms_of(expr: Expr, keys: Sequence[Expr], others: Sequence[Expr]) -> Expr | None:
-    """An expression of keys as the same expression of others; None if it reads anything else than the keys.
+    """Rewrites an expression over `keys` as the same over `others`; None if it reads anything but the keys.
 
-    A key with floating numbers must be the whole expression: -0.0 and 0.0 are one key, but not one argument.
+    A key with floating-point numbers must be the whole expression: -0.0 and 0.0 are one key, but not one argument.
 
     >>> a, b, c = (Column(pa.int32(), i) for i in range(3))
     >>> in_terms_of(Call(pa.int32(), "abs", (a,)), [a, b], [b, c]).text, in_terms_of(c, [a, b], [b, c])
@@ -83,7 +83,7 @@ def in_terms_of(expr: Expr, keys: Sequence[Expr], others: Sequence[Expr]) -> Exp
 
 
 def _floating(type_: pa.DataType) -> bool:
-    """Whether a type is, or holds, floating numbers."""
+    """Whether a type is, or contains, a floating-point type."""
     inside = [type_.field(i).type for i in range(type_.num_fields)]
     return bool(pa.types.is_floating(type_)) or any(_floating(part) for part in inside)
 
@@ -129,8 +129,8 @@ class Call(Expr):
     `Call(type, "case", (when1, then1, …, else))`; a Python function is
     `Call(type, "python", args, option="module:function")`.
 
-    `time_limit` is that of a Python function, in seconds; None is `PYTHON_TIME_LIMIT`. It is no part of the identity:
-    operators keep their state when a declaration changes it. `sql/declare.py` allows one limit a target.
+    `time_limit` is that of a Python function, in seconds; None is `PYTHON_TIME_LIMIT`. It is not part of the identity:
+    operators keep their state when a declaration changes it. `sql/declare.py` allows one limit per target.
     """
 
     name: str

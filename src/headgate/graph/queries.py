@@ -15,7 +15,7 @@ from headgate.graph.types import Schema
 @dataclass(frozen=True)
 class Stream:
     """A named, typed, unbounded input. `time` and `delay` (microseconds) are its WATERMARK clause; after `idle`
-    microseconds without rows it does not hold back others any more (None: it does, as in Spark)."""
+    microseconds without rows it no longer holds back the watermarks of others (None: it always does, as in Spark)."""
 
     name: str
     schema: Schema
@@ -102,7 +102,7 @@ class Query:
         return len(self.schema)
 
     def phase(self, now: float) -> Phase:
-        """Where it is in its life at a time (s since 1970)."""
+        """Its phase at a time (s since 1970)."""
         if self.stopped or (self.stop is not None and self.stop <= now * 1e6):
             return "stopped"
         if self.start is not None and now * 1e6 < self.start:
@@ -122,7 +122,7 @@ class Query:
         )
 
     def same_results(self, other: Query) -> bool:
-        """Whether the other query makes the same results for the same sinks: state and results of one are those of the
-        other, whatever their class, spec and times are."""
+        """Whether the other query produces the same results for the same sinks, so that it can continue with the state
+        and the results of this one, whatever their class, spec and times are."""
         parts = (self.name, self.plan, self.schema, self.sinks, self.mode)
         return parts == (other.name, other.plan, other.schema, other.sinks, other.mode)

@@ -18,7 +18,7 @@ OBJECTIVES: Mapping[str, str] = {
     "memory": "minimize the bytes that wait in queues",
     "freshness": "minimize the age of the oldest row that waits",
 }
-"""The metrics that objectives are made of, each with its quantifier (002 §3.2); `freshness` is ours."""
+"""The metrics that objectives weight, each with its quantifier (002 §3.2); `freshness` is ours."""
 
 Objectives = Mapping[str, float]
 """Weights of metrics, which add up to 1; empty: the policy's own."""
@@ -26,14 +26,14 @@ Objectives = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Spec:
-    """What a user asks of a query's quality: the options of its WITH clause. None means no demand.
+    """What a user asks of a query's quality: the options of its WITH clause. None means no requirement.
 
     - `latency`: microseconds from the arrival of a row until its result can be read, at SPEC_PERCENTILE of the rows
     - `tolerance`: share by which latency and memory may be exceeded (003 §4.3.1)
     - `memory`: bytes that the query may hold, rows that wait for it and the state of its operators together
     - `accuracy`: share of its rows that must not be shed; without it none is shed
     - `utility`: an expression over the columns of its streams, as SQL: rows with the lowest value are shed first;
-      without it rows are shed by chance
+      without it rows are shed at random
     - `scaled`: counts and sums of a query that is shed are scaled up to all rows
     """
 
@@ -61,9 +61,9 @@ class Spec:
 
     @property
     def asks(self) -> bool:
-        """Whether anything is asked for that can be missed."""
+        """Whether the spec has a requirement that can be missed."""
         return self.latency is not None or self.memory is not None or self.accuracy is not None
 
 
 NO_SPEC = Spec()
-"""Nothing is asked for."""
+"""The spec without requirements."""

@@ -1,4 +1,4 @@
-"""Immutable data that is equal when it says the same: equality and hash by a canonical text."""
+"""Immutable data with structural equality: equality and hash by a canonical text."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ class Structural:
         return isinstance(other, Structural) and self._hash == other._hash and self.text == other.text
 
     def __getstate__(self) -> dict[str, Any]:
-        # What was computed stays behind: a text's hash differs from process to process.
+        # Cached values are not pickled: the hash of a text differs between processes.
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Column types: Arrow's types are ours; this maps them to and from Spark SQL's names.
+"""Column types: Arrow's types, and their names in Spark SQL.
 
 TIMESTAMP is an instant, kept in UTC microseconds; TIMESTAMP_NTZ has no zone. The session's time zone is
 applied by the functions that need it (hour, cast to date …), never stored in a column.
@@ -71,7 +71,7 @@ def sql_name(type_: pa.DataType) -> str:
 
 
 def _member(name: str) -> str:
-    """The name of a struct's member, in backquotes if it is no plain word."""
+    """The name of a struct's member, in backquotes unless it is a plain word."""
     return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else "`" + name.replace("`", "``") + "`"
 
 
@@ -81,7 +81,7 @@ def is_integral(type_: pa.DataType) -> bool:
 
 
 def is_numeric(type_: pa.DataType) -> bool:
-    """Any integral, floating or decimal type."""
+    """Any integral, floating-point or decimal type."""
     return is_integral(type_) or bool(pa.types.is_floating(type_) or pa.types.is_decimal(type_))
 
 
@@ -91,7 +91,7 @@ def is_time(type_: pa.DataType) -> bool:
 
 
 def is_key(type_: pa.DataType) -> bool:
-    """Whether operators tell values of a type apart and order them: all but arrays, maps and structs that hold them.
+    """Whether operators can compare and order values of a type: all but arrays, maps and structs that hold them.
 
     >>> is_key(WINDOW), is_key(pa.list_(INT)), is_key(pa.struct([("a", pa.list_(INT))]))
     (True, False, False)

@@ -56,6 +56,6 @@ def record(arrays: Sequence[pa.Array], names: Sequence[str], rows: int) -> pa.Re
 
 
 def part_of(arrival: Arrival, rows: int) -> Arrival:
-    """The arrival of some of the rows of a batch: the mean is kept, the count is theirs."""
+    """The arrival of `rows` of the rows of a batch: with their count, and the mean of the batch."""
     share = rows / arrival.count if arrival.count else 0.0
     return Arrival(rows, arrival.total * share, arrival.first)

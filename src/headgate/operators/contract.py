@@ -40,7 +40,7 @@ class LiveOperator(Protocol):
         ...
 
     def advance(self, port: int, watermark: int) -> tuple[list[Batch], int]:
-        """Takes a watermark of a port; returns the rows that it completes and the watermark to pass on behind them."""
+        """Takes a watermark of a port; returns the rows that it completes and the watermark to pass on after them."""
         ...
 
     def snapshot(self) -> Snapshot:

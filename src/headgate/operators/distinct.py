@@ -1,4 +1,4 @@
-"""Each different row once, remembered until the watermark passes it."""
+"""Each distinct row once, remembered until the watermark passes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of live operators as rows that can be divided by key: what moves when the replicas of a query change."""
+"""The state of live operators as rows that can be divided by key: it is moved when the replicas of a query change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Locate = Callable[[Sequence[pa.Array]], Ints]
 
 
 class NotDrained(ValueError):
-    """The replicas of an operator have not come equally far; its state cannot be put together."""
+    """The replicas of an operator have made unequal progress; their states cannot be united."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class StateKeys:
 
 @dataclass(frozen=True)
 class StateRows:
-    """The state of one operator: tables of rows by section, and what is not in rows.
+    """The state of one operator: tables of rows by section, and values that are not rows.
 
-    - `progress`: the same on all replicas that have come equally far (watermarks)
-    - `highest`: where the highest of all replicas counts (the next row number)
-    - `lowest`: where the lowest counts
-    - `counts`: figures that are added up; they move to the first owner
+    - `progress`: watermarks, which must be equal on all replicas
+    - `highest`: values of which the united state has the highest of all replicas (the next row number)
+    - `lowest`: values of which it has the lowest
+    - `counts`: counters, which are added up; a division gives them to the first replica
     """
 
     tables: Mapping[str, Sequence[pa.Table]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class StateRows:
 
     @staticmethod
     def united(states: Sequence[StateRows]) -> StateRows:
-        """The states of several replicas, which have different keys, as one. Tables stay apart, the largest first."""
+        """The states of several replicas, which have different keys, as one; the tables are listed, largest first."""
         first = states[0]
         for other in states[1:]:
             if other.progress != first.progress:
@@ -87,7 +87,7 @@ class StateRows:
 
 @runtime_checkable
 class Divisible(Protocol):
-    """A live operator whose state can be divided by key. Both methods describe snapshots; they use no state."""
+    """A live operator whose state can be divided by key. Both methods convert snapshots and use no state."""
 
     @property
     def state_keys(self) -> Mapping[str, StateKeys]:
@@ -95,11 +95,11 @@ class Divisible(Protocol):
         ...
 
     def opened(self, snapshot: Snapshot) -> StateRows:
-        """The state in a snapshot of such an operator."""
+        """Converts a snapshot of such an operator to rows."""
         ...
 
     def closed(self, rows: StateRows) -> Snapshot:
-        """The snapshot with this state."""
+        """Converts rows to a snapshot: the inverse of `opened`."""
         ...
 
 
@@ -118,7 +118,7 @@ def run_tables(prefix: str, parts: Mapping[str, pa.Table], meta: Mapping[str, An
 
 
 def run_parts(prefix: str, tables: Sequence[pa.Table], bound: int) -> tuple[dict[str, pa.Table], dict[str, Any]]:
-    """The parts and the meta data of a snapshot of `Runs` with these rows."""
+    """The parts and the metadata of a snapshot of `Runs` with these rows."""
     parts: dict[str, pa.Table] = {}
     kept = [table for table in tables if table.num_rows]
     for number, table in enumerate(kept, 1):

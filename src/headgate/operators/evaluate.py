@@ -17,7 +17,7 @@ __all__ = ["Selection", "evaluate", "select"]
 
 
 def _compiled(expr: Expr) -> Compiled:
-    """The compiled expression. It is kept with the expression object: equal texts over other types differ."""
+    """The compiled expression. It is cached on the expression object: equal texts over other types differ."""
     found: Compiled | None = expr.__dict__.get("_compiled")
     if found is None:
         found = expr.__dict__["_compiled"] = compiled(expr)
@@ -27,8 +27,8 @@ def _compiled(expr: Expr) -> Compiled:
 def evaluate(expr: Expr, batch: Batch) -> pa.Array:
     """The value on every row of `batch.rows`.
 
-    Where a selection is pending and the expression may fail, it sees the selected rows only and is null on the
-    others; all else is computed on all rows and kept in `batch.computed`. Raises EvaluationError.
+    If a selection is pending, an expression that may fail is computed on the selected rows only and is null on the
+    others. Every other expression is computed on all rows and kept in `batch.computed`. Raises EvaluationError.
     """
     found = batch.computed.get(expr)
     if found is not None:
@@ -52,10 +52,10 @@ def select(batch: Batch, predicates: Sequence[Expr]) -> Batch:
 
 
 class Selection:
-    """Predicates made ready to select the rows of many batches.
+    """Predicates prepared to select the rows of many batches.
 
-    Predicates that cannot fail see all rows and only narrow the pending mask; those that can are computed in
-    order, each on the rows that all before it let through.
+    Predicates that cannot fail are computed on all rows and narrow the pending mask; those that can fail are computed
+    in order, each on the rows that passed all before it.
     """
 
     def __init__(self, predicates: Sequence[Expr]) -> None:

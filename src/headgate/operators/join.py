@@ -26,7 +26,7 @@ LEFT, RIGHT = 0, 1
 
 
 def shifted(watermark: int, by: int | None) -> int:
-    """A watermark moved by a duration; an open bound (None) makes it say nothing until the end of the stream.
+    """A watermark moved by a duration; with an open bound (None) it is NEVER until the end of the stream.
 
     >>> shifted(10, 5), shifted(10, None) == NEVER, shifted(FOREVER, None) == FOREVER
     (15, True, True)

@@ -45,11 +45,11 @@ class JoinSide:
         self._names = list(names)
         self._exprs = [time, *keys]
         types = flat_types([k.type for k in keys])
-        # Keys that are columns of the row as they are need not be kept twice.
-        self._kept = [k.index if isinstance(k, Column) and _as_it_is(k.type) else None for k in keys]
+        # A key that is a column of the row, and already flat, is not stored twice.
+        self._kept = [k.index if isinstance(k, Column) and _is_flat_key(k.type) else None for k in keys]
         self._plain = None not in self._kept
         places = [k for k in self._kept if k is not None] if self._plain else range(width, width + len(types))
-        # A row with a null key is never matched at all; a null inside a struct equals another there.
+        # A row with a null key is never matched; a null inside a struct equals another null there.
         self.matcher = Matcher(types, places, nulls_equal=any(pa.types.is_struct(k.type) for k in keys))
         self.state_keys = StateKeys(tuple(places), tuple(k.type for k in keys))
         self.runs = Runs(flagged_are_gone=False)
@@ -98,6 +98,6 @@ class JoinSide:
         return [table.column(i).chunk(0).take(at) for i in range(self._width)]
 
 
-def _as_it_is(type_: pa.DataType) -> bool:
+def _is_flat_key(type_: pa.DataType) -> bool:
     """Whether a column of a type is its own flat key."""
     return not (pa.types.is_nested(type_) or pa.types.is_floating(type_) or pa.types.is_null(type_))

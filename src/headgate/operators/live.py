@@ -1,4 +1,4 @@
-"""Gives each node of the graph the object that does its work. Importing this imports every live operator."""
+"""Creates the live operator of a node of the graph. Importing this module imports every live operator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headgate.operators.settings import Settings
 
 
 def live(node: Operator, settings: Settings) -> LiveOperator:
-    """A new live operator without state for a node. Raises ValueError where the node asks for what there is not."""
+    """A new live operator without state for a node. Raises ValueError if the node is not supported."""
     return maker_of(node)(node, settings)
 
 

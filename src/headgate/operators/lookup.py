@@ -52,7 +52,7 @@ class LiveLookup(Stateless):
         self._index(settings.tables[node.table])
 
     def renew(self, settings: Settings) -> None:
-        """Goes on with the present rows of the table; called while it does not run."""
+        """Replaces the rows of the table by the new ones; called while the operator does not run."""
         self._index(settings.tables[self._node.table])
 
     def _index(self, given: pa.Table) -> None:
@@ -104,7 +104,7 @@ class LiveLookup(Stateless):
         return out
 
     def _met(self, batch: Batch, probes: Ints, found: Ints, matched: Flags) -> list[Batch]:
-        """The pairs that the residual condition lets through; notes which rows had a partner."""
+        """The pairs that meet the residual condition; marks in `matched` the rows that have a partner."""
         one_sided = self._how in ("semi", "anti")
         if not self._residual and one_sided:
             matched[probes] = True

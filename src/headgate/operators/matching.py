@@ -1,4 +1,4 @@
-"""Equality of keys between rows that come and rows that are kept, on flat key columns."""
+"""Equality of keys between new rows and stored rows, on flat key columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Matcher:
-    """Finds the rows of a run whose keys equal given ones. `places`: where the flat keys stand in a run's table."""
+    """Finds the rows of a run whose keys equal given ones. `places`: positions of the flat keys in a run's table."""
 
     def __init__(self, types: Sequence[pa.DataType], places: Sequence[int], nulls_equal: bool) -> None:
         self._places = list(places)
@@ -25,7 +25,7 @@ class Matcher:
         self._exact = not nulls_equal and len(types) == 1 and _narrow(types[0])
 
     def pairs(self, run: Run, keys: Sequence[pa.Array], hashes: Hashes) -> Iterator[tuple[Ints, Ints]]:
-        """Pairs (position among the keys, row of the run) with equal keys, in lots."""
+        """Pairs (position among the keys, row of the run) with equal keys, in chunks."""
         for probes, rows in run.candidates(hashes):
             if self._exact:
                 yield probes, rows

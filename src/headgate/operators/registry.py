@@ -1,4 +1,4 @@
-"""Which class does the work of which node of the graph: each live operator says it beside its definition."""
+"""The registry of live operators: each is registered, where it is defined, for the nodes that it implements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headgate.operators.contract import LiveOperator
 from headgate.operators.settings import Settings
 
 Make = Callable[[Any, Settings], LiveOperator]
-"""Makes a live operator without state from a node and the settings."""
+"""Creates a live operator without state from a node and the settings."""
 
 _Made = TypeVar("_Made", bound=Make)
 _MAKERS: dict[type[Operator], list[tuple[Callable[[Any], bool], Make]]] = {}
@@ -27,8 +27,8 @@ def implements(node: type[Operator], when: Callable[[Any], bool] = lambda _: Tru
 
 
 def maker_of(node: Operator) -> Make:
-    """What makes the live operator of a node. Raises ValueError if nothing does."""
+    """The maker of a node's live operator. Raises ValueError if none is registered."""
     for when, make in _MAKERS.get(type(node), ()):
         if when(node):
             return make
-    raise ValueError(f"no live operator does what {node.kind} asks for")
+    raise ValueError(f"no live operator implements this {node.kind}")

@@ -30,10 +30,10 @@ class RunnerSnapshot:
 
 
 class Runner:
-    """Runs the queries of a graph as it is when the runner is made.
+    """Runs the queries that a graph holds when the runner is created.
 
-    A batch that is pushed goes through all queries at once; behind it goes the stream's watermark,
-    which is its highest event time so far less its delay. Used by one thread.
+    A pushed batch runs through all queries at once, followed by the stream's watermark: the highest event time so
+    far minus the delay. Used by one thread.
     """
 
     def __init__(self, graph: SharedGraph, settings: Settings | None = None) -> None:

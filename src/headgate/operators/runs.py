@@ -1,6 +1,6 @@
 """State that is looked up by key: immutable runs of rows, each with an index by hash, merged when of similar size.
 
-A run never changes, except that rows of it may be flagged; so a snapshot writes only the runs that are new and the
+A run never changes, except that its rows may be flagged; so a snapshot writes only the runs that are new and the
 flags that changed. Merging the newest runs whenever the newer is at least half as large as the older keeps the
 number of runs logarithmic, as in a log-structured merge tree (O'Neil et al., 1996).
 """
@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _PAIRS = 1 << 19
-"""Candidate pairs are compared in lots of about this many."""
+"""Candidate pairs are compared in chunks of about this many."""
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Run:
         return self._middle
 
     def candidates(self, probes: Hashes) -> Iterator[tuple[Ints, Ints]]:
-        """Pairs (probe, row) with equal hashes, in lots. Sorted probes are faster."""
+        """Pairs (probe, row) with equal hashes, in chunks. Sorted probes are faster."""
         low = np.searchsorted(self.hashes, probes)
         hit = np.flatnonzero(self.hashes[np.minimum(low, len(self.hashes) - 1)] == probes)
         if not len(hit):
@@ -196,7 +196,7 @@ class Runs:
         return table, run.hashes[kept], places[run.order[kept]], run.times[keep], run.flags[keep]
 
     def parts(self, prefix: str) -> tuple[dict[str, pa.Table], dict[str, Any]]:
-        """The parts and the meta data of a snapshot."""
+        """The parts and the metadata of a snapshot."""
         parts: dict[str, pa.Table] = {}
         for run in self._runs:
             hashes = np.empty_like(run.hashes)

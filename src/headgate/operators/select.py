@@ -1,4 +1,4 @@
-"""Keeps the rows for which every predicate is true; copies none, as masks are combined and rows taken later."""
+"""Keeps the rows for which every predicate is true; copies no rows: it only narrows the pending selection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headgate.operators.stateless import Stateless
 
 @implements(Select)
 class LiveSelect(Stateless):
-    """A selection. The values of its comparisons stay with the rows, so others that need them share them."""
+    """A selection. The values of its comparisons stay with the rows, so that other operators reuse them."""
 
     def __init__(self, node: Select, settings: Settings) -> None:
         self._select = Selection(node.predicates)

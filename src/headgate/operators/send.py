@@ -1,4 +1,4 @@
-"""The end of a fragment: rows pass, and the watermark behind which they are complete is kept for the receivers."""
+"""The end of a fragment: rows pass, and the watermark up to which they are complete is kept for the receivers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What live operators need from outside: the rows of the static tables."""
+"""The settings of live operators: the rows of the static tables."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Settings:
-    """Fixed for the life of a live operator, but for `tables`: the rows of each static table by name.
+    """Fixed for the life of a live operator, except `tables`: the rows of each static table by name.
 
-    The session's time zone is no setting: expressions that depend on it carry it.
+    The session's time zone is not a setting: expressions that depend on it carry it.
     """
 
     tables: Mapping[str, pa.Table] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The rows of a stream enter the graph as they are."""
+"""The rows of a stream enter the graph unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headgate.operators.stateless import Stateless
 
 @implements(Source)
 class LiveSource(Stateless):
-    """Passes on what the stream brings, including the columns that Catalyst computed."""
+    """Passes on the rows of the stream, including the columns that Catalyst computed."""
 
     def __init__(self, node: Source, settings: Settings) -> None:
         pass

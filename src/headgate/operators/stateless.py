@@ -21,4 +21,4 @@ class Stateless:
 
     def restore(self, snapshot: Snapshot) -> None:
         if snapshot.parts or snapshot.meta:
-            raise ValueError("an operator without state was given a state; is the checkpoint of this plan?")
+            raise ValueError("an operator without state was given a state; does the checkpoint belong to another plan?")

@@ -22,7 +22,7 @@ from headgate.operators.windows import late_before, microseconds
 Ints = npt.NDArray[np.int64]
 
 _SPARE = 16384
-"""The state may grow to twice what the last pruning left, plus this many rows, before the next."""
+"""The state is pruned when it has twice the rows that the last pruning left, plus this many."""
 
 
 @implements(Candidates)

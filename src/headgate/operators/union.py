@@ -1,4 +1,4 @@
-"""All rows of all inputs, as they come."""
+"""All rows of all inputs, in order of arrival."""
 
 from __future__ import annotations
 

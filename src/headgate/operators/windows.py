@@ -50,7 +50,7 @@ class Panes:
         return time - 1 - (time - 1 - self.offset - self.length) % self.slide
 
     def ended_before(self, watermark: int) -> int:
-        """Rows before this time are in windows only that ended at or before a watermark."""
+        """Rows before this time are only in windows that ended at or before a watermark."""
         return self.grid_below(watermark + 1) - self.length + self.slide
 
     def first_end(self, panes: Ints) -> Ints:

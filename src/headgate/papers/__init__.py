@@ -17,7 +17,7 @@ from headgate.outcome import Outcome
 class Experiment:
     """The function of an experiment (`module:function`, imported on first use) and what it reproduces.
 
-    An experiment that goes by the `wall_clock` depends on the load of the machine: nothing else runs beside it.
+    An experiment that measures `wall_clock` time depends on the load of the machine: it runs alone.
     """
 
     function: str

@@ -69,7 +69,7 @@ class SleepingJoin(Stateless):
 
 
 class SourceThread:
-    """A source that delivers at a constant rate in a thread of its own; what it cannot deliver in time comes later."""
+    """A source that delivers at a constant rate in its own thread; elements that it cannot deliver in time are late."""
 
     def __init__(self, network: Network, stream: str, bound: int, seconds: float, start: float) -> None:
         self._network, self._stream, self._bound = network, stream, bound

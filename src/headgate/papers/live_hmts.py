@@ -176,17 +176,17 @@ def _cost_of_queues(batches: Sequence[float], queued: Sequence[float], direct: S
 
 
 OTHERS = "share of the processors that other processes used meanwhile"
-"""These experiments go by the wall clock: with other load, a policy with more threads gets more of the processors."""
+"""These experiments measure wall-clock time: under other load, a policy with more threads gets more processor time."""
 
 
 class OtherLoad:
-    """What other processes use of the processors from now on."""
+    """Measures the share of the processors that other processes use, from its creation on."""
 
     def __init__(self) -> None:
         self._began = self._read()
 
     def share(self) -> float | None:
-        """Between 0 and 1; None where the system does not tell."""
+        """Between 0 and 1; None where the system does not report it."""
         if self._began is None or (now := self._read()) is None:
             return None
         total, busy, own = (after - before for after, before in zip(now, self._began, strict=True))

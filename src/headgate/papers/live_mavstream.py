@@ -36,7 +36,7 @@ def _at(policy: str, rate: int, seed: int) -> LiveRun:
 
 
 def _steadily(policy: str, rate: int, seed: int) -> LiveRun:
-    """A run as long beside the quantum as the simulated ones: the output is counted quantum by quantum."""
+    """A run of as many quanta as the simulated ones, because the output is counted per quantum."""
     models = live_network.slower(mavstream.models(STEADY_WINDOW), SCALE)
     both: Mapping[str, Arrivals] = dict.fromkeys("ab", Poisson(rate / SCALE, rows=STEADY_TUPLES))
     return live_network.run(mavstream.TOPOLOGY, models, both, STEADY_POLICIES[policy], seed, mavstream.BYTES)
@@ -175,7 +175,7 @@ def _outcome(
 
 
 def _series(places: Sequence[float], pairs: Mapping[str, Sequence[tuple[float, float]]]) -> list[Series]:
-    """LiveRun and predicted values, over the rates, or over the policies if there is only one arrival process."""
+    """Measured and predicted values, over the rates, or over the policies if there is only one arrival process."""
     sides = list(enumerate(("measured", "predicted")))
     if len(places) == 1:
         numbers = [float(number) for number in range(1, len(pairs) + 1)]
@@ -204,6 +204,6 @@ def _deviation(run: LiveRun) -> tuple[float, float]:
     moments = np.array([level.moment for level in run.levels])
     results = np.array([level.results for level in run.levels])
     edges = np.arange(0.0, moments[-1] + STEADY_QUANTUM, STEADY_QUANTUM)
-    # Results become visible when a grant ends; within it they come evenly.
+    # Results become visible when a grant ends; within it they are spread evenly.
     live = np.diff(np.interp(edges, moments, results))
     return float(live.std()), float(run.simulated.throughput(STEADY_QUANTUM).std())

@@ -35,7 +35,7 @@ from headgate.simulation import (
 
 LOADS = (0.5, 0.7, 0.9)
 POLICIES = {"FIFO": "fifo", cqc.HR: "hr", "Chain": "chain", cqc.CQC: "cqc"}
-# The same on two replicas, each with every second query and with a processor of its own.
+# The same on two replicas, each with every second query and its own processor.
 REPLICAS, REPLICA_POLICY = 2, cqc.CQC
 SECONDS = 6.0
 WITHIN = 0.15

@@ -276,7 +276,7 @@ FIGURES = ("Fig. 6.1", "Fig. 6.2", "Figs. 6.3–6.6", "Fig. 6.7")
 
 
 def as_run(seed: int, seeds: int = 2, rates: Sequence[int] = (100, 500, 900)) -> Outcome:
-    """What becomes of the four claims if paths and segments run as in the thesis, with and without its threshold."""
+    """Whether the four claims hold if paths and segments run as in the thesis, with and without its threshold."""
     held: dict[str, dict[str, bool]] = {}
     shown: dict[str, dict[str, object]] = {}
     for variant in VARIANTS:

@@ -54,7 +54,7 @@ def draw(outcome: Outcome, folder: Path) -> Path | None:
 
 
 def _name_marks(axes: object, marks: Sequence[Mark]) -> None:
-    """Names what happened above the first panel; decisions are lines of their own colour, named in the legend."""
+    """Labels events above the first panel; decisions are lines in a separate colour, named in the legend."""
     for mark in marks:
         if not mark.decided:
             axes.annotate(  # type: ignore[attr-defined]

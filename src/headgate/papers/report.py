@@ -4,7 +4,7 @@
 
 `docs/papers-results.json` keeps the verdict and the figures of every experiment and seed; outcomes named on the command
 line replace those of the same name and seed. In `docs/papers.md` everything between `<!-- KIND: NAME: KEY; … -->` and
-`<!-- end -->` is then written anew:
+`<!-- end -->` is then generated again:
 
 - `verdicts`: all experiments by seed;
 - `verdict: NAME`: with which seeds the claim holds;
@@ -54,7 +54,7 @@ def merged(results: Results, outcomes: Sequence[Mapping[str, Any]]) -> Results:
 
 
 def written(page: str, results: Results) -> str:
-    """The page with its generated blocks written anew."""
+    """The page with its generated blocks replaced."""
     return BLOCK.sub(lambda match: match[1] + _block(match[2], match[3], match[4], results) + match[5], page)
 
 
@@ -150,7 +150,7 @@ def flat(figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text(value: Any) -> str:
-    """A figure as it stands in a table.
+    """A figure as it is written in a table.
 
     >>> text(0.12345), text(12345.6), text(True), text([1.0, None]), text(float("inf"))
     ('0.123', '12,346', 'yes', '1, –', '∞')

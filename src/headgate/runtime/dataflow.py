@@ -104,7 +104,7 @@ class Stage:
         self.width = 0.0
 
     def limit(self, record: FlightRecord, seconds: float) -> None:
-        """It runs users' functions, which may take this long for a batch: what it does is in the flight record."""
+        """For a stage that runs users' functions: its calls enter the flight record, with a time limit per batch."""
         self.process = recorded(record, self.key, seconds, self.live.process)
         self.advance = recorded(record, self.key, seconds, self.live.advance)
 
@@ -131,7 +131,7 @@ class Stage:
         keeps = any(not consumer.stateless for consumer, _ in direct)
         self.emits = bool(queued) or bool(self.outboxes)
         self.materializes = keeps or self.emits
-        # New rows that are read only by operators which make new rows share memory with nothing else.
+        # If this operator and all readers create new rows, its results share memory with no other batch.
         others = [*readers, *(consumer for consumer, _ in direct)] if self.outboxes else readers
         self.tracked = any(stage.kind not in _FRESH for stage in (self, *others))
         if not self.stateless:
@@ -157,7 +157,7 @@ def key_of(node: Operator) -> str:
 
 
 def plan_key(query: Query) -> str:
-    """A name for what a query runs: failures are those of a plan, and another attempt at it has not failed yet."""
+    """Identifies the plan of a query and the attempt at it: a failure belongs to both, so a retry starts without it."""
     key = key_of(query.plan)
     return f"{key}#{query.attempt}" if query.attempt else key
 
@@ -243,10 +243,10 @@ class Flow:
         self.since = 0.0
 
     def run(self, stage: Stage, port: int, item: Batch | int, rows: int) -> None:
-        """Takes a batch with this number of selected rows, or a watermark (0 rows), in at a port."""
+        """Runs an item that enters `stage` at `port`: a batch with `rows` selected rows, or a watermark (0 rows)."""
         clock, emitted = self._clock, self.emitted
         if rows == 0 and stage.watermark_route is not None and not stage.watermark_route[0] and not stage.failed:
-            # A watermark that changes nothing in this unit.
+            # No operator of this unit handles the watermark: it only passes through.
             if stage.watermark_route[1]:
                 emitted.append((stage, item, stage.watermark_route[1], ()))
             return
@@ -329,7 +329,7 @@ class Flow:
             if mask is None:
                 rows = batch.rows.num_rows
             elif stage.materializes:
-                # Applied once, for all that keep the rows.
+                # Applied once, for all consumers that keep the rows.
                 batch = batch.materialized()
                 rows = batch.rows.num_rows
             else:
@@ -341,6 +341,6 @@ class Flow:
                 self.emitted.append((stage, batch, stage.queued, stage.outboxes))
                 self.rows_out += rows
             for consumer, into in stage.direct:
-                # Below the items pushed so far, which are taken first.
+                # Inserted below the items of earlier batches, which are taken from the stack first.
                 todo.insert(place, (consumer, into, batch, rows))
         return batch

@@ -1,6 +1,6 @@
-"""The flight record: what each thread of a network runs now, so that a process which ends can be explained.
+"""The flight record: what each thread of a network is running, so that the death of its process can be explained.
 
-The network writes it; whoever watches the process gives a record in memory that outlives it.
+The network writes it; the supervisor of the process provides a record in memory that outlives the process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FlightRecord(Protocol):
 
 
 class Unrecorded:
-    """The record of a network that nobody watches."""
+    """The record of a network without a supervisor: nothing reads it."""
 
     def __init__(self) -> None:
         self._slot = [0] * 4
@@ -53,12 +53,12 @@ def mark_of(key: str) -> int:
 
 
 def recorded(record: FlightRecord, key: str, limit: float, function: Callable[P, R]) -> Callable[P, R]:
-    """The same function of a stage, which is in the record while it runs."""
+    """Wraps a function of a stage: while it runs, the record names the stage, the start and the time limit."""
     mark, longest = mark_of(key), int(limit * 1e9)
 
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         slot = record.slot()
-        # The stage last: a slot that names one has its limit.
+        # The stage is written last: a slot that names a stage already has its limit.
         slot[LIMIT], slot[SINCE], slot[STAGE] = longest, time.monotonic_ns(), mark
         try:
             return function(*args, **kwargs)

@@ -125,7 +125,7 @@ class GrantRunner:
             try:
                 loop.drive(unit, flow, until, may_continue)
             finally:
-                # Only if the network itself failed: no caller may wait for a grant that never ends.
+                # Still registered only if the network itself failed: no caller may wait for a grant that never ends.
                 control.running.pop(id(flow), None)
             self.after(flow)
             if ends():

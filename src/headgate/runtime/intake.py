@@ -18,7 +18,7 @@ class Intake:
     """Puts rows and watermarks into the queues of the streams' edges. Any thread may call it.
 
     - `after`: called without the lock when rows have entered, with the flow that may have run operators
-    - `given_watermarks`: watermarks are given by `advance_to` and do not follow the rows
+    - `given_watermarks`: watermarks are set by `advance_to` instead of following the rows
     """
 
     def __init__(self, state: NetworkState, after: Callable[[Flow], None]) -> None:

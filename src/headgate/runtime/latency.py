@@ -13,13 +13,13 @@ _RATIO = 1.05
 _STEP = log(_RATIO)
 _SMALLEST = 1e-6
 _PARTS = 16
-"""Parts into which rows that waited are divided."""
+"""Most buckets over which the rows of a batch are spread if they waited before their arrival."""
 
 
 class Latency:
     """Latencies of rows, in seconds. The mean is exact; a percentile is within 5%, as buckets grow by that ratio.
 
-    The rows of one batch count with their mean, since they arrived together; rows that waited before the batch are
+    The rows of one batch count with their mean, since they arrived together; rows that waited before their arrival are
     spread evenly over the time that they may have waited.
     """
 
@@ -56,7 +56,7 @@ class Latency:
             self._buckets[bucket] = self._buckets.get(bucket, 0) + count
 
     def since(self, earlier: Latency) -> Latency:
-        """What was added since `earlier`, a copy of this histogram; all of it if it was emptied meanwhile."""
+        """The latencies added since `earlier`, an older copy; all of them if the histogram was reset in between."""
         found = Latency()
         if earlier.rows > self.rows:
             found.merge(self)
@@ -115,7 +115,7 @@ class Latency:
 
 
 class RecentLatency:
-    """Latencies of the last `window` seconds (up to a tenth of it less: it is cut into slices). Not thread-safe."""
+    """Latencies of the last `window` seconds (up to a tenth less: they are dropped in slices). Not thread-safe."""
 
     __slots__ = ("_slice", "_slices", "_window")
 

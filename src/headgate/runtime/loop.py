@@ -294,7 +294,7 @@ class Loop:
             self._put(edge, queued)
 
     def _enter_parts(self, stream: str, batch: Batch, queued: Sequence[int], flow: Flow) -> None:
-        """Takes the rows of a stream of which some operators get only a part (see `shedding.py`)."""
+        """Enters rows of a stream with load shedding: some operators get only a part of them (see `shedding.py`)."""
         consumer = [edge.consumer for edge in self.wiring.topology.edges]
         direct = self._routes.stream_direct.get(stream, ())
         parts = list(self._shedding.kept(stream, batch))

@@ -44,7 +44,7 @@ _ZERO = Counters(0, 0, 0.0, 0, 0.0, 0, 0)
 class Measurement:
     """Turns the counters of the stages into statistics. Every method is called under the network's lock.
 
-    The loop calls `account` before a decision once the time that the last call returned has come.
+    Before a decision, the loop calls `account` if the time that the previous call returned has passed.
     """
 
     def __init__(self, wiring: Wiring, scheduler: Scheduler, memory: Memory, clock: Callable[[], float]) -> None:
@@ -99,7 +99,7 @@ class Measurement:
             self._last[stage.id] = counted
             stage.sampling = SAMPLED_ONE_IN if counted.runs - last.runs >= SAMPLED_FROM else 1
             rows, made = counted.rows_in - last.rows_in, counted.rows_out - last.rows_out
-            # If no row was timed since the last update, all rows timed so far.
+            # If no row was timed since the last update, the mean over all rows timed so far is used.
             since = last if counted.timed > last.timed else _ZERO
             per_row = (counted.seconds - since.seconds) / max(counted.timed - since.timed, 1)
             seconds = per_row * rows + counted.watermark_seconds - last.watermark_seconds

@@ -1,6 +1,6 @@
 """The memory of waiting batches: exact bytes, a limit, and spilling of the coldest batches above it (003 §3.8).
 
-Counted are the bytes of the Arrow allocations that waiting batches keep alive: a slice counts as the whole allocation,
+It counts the bytes of the Arrow allocations that waiting batches keep alive: a slice counts as the whole allocation,
 and an allocation that several batches share counts once. Batches inside a unit are not counted; there is at most one
 train of them per thread.
 """
@@ -60,7 +60,7 @@ class Memory:
 
     def __init__(self, store: Callable[[], Store], limit: int | None, lock: Lock) -> None:
         self.limit = inf if limit is None else limit
-        """Memory limit in bytes; above it, whoever added a batch calls `spill` after releasing the lock."""
+        """Memory limit in bytes; above it, the caller that added a batch calls `spill` after releasing the lock."""
         self.bytes = 0
         self.peak = 0
         self.spilled_bytes = 0

@@ -15,8 +15,8 @@ Mode = Literal["policy", "direct", "graph", "operator", "hybrid"]
 - `policy`: as the policy decides; any number of threads take its grants
 - `direct`: no queues; the thread that brings rows processes them (direct interoperability, DI)
 - `graph`: one thread runs the whole graph under the policy (graph-threaded, GTS)
-- `operator`: every operator has a queue and a thread of its own (operator-threaded, OTS)
-- `hybrid`: partitions, placed by Algorithm 1, each with a policy of its own, over one thread per core (HMTS)
+- `operator`: every operator has its own queue and thread (operator-threaded, OTS)
+- `hybrid`: partitions, placed by Algorithm 1, each with its own policy, over one thread per core (HMTS)
 """
 
 MOST_THREADS = 1024

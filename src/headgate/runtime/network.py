@@ -104,8 +104,8 @@ class Network:
 
     @property
     def given_watermarks(self) -> bool:
-        """Watermarks are given by `advance_to` and do not follow the rows: other replicas have rows of the same
-        streams. Set before the first rows."""
+        """Whether watermarks are set by `advance_to` instead of following the rows, because other replicas have rows of
+        the same streams. Set before the first rows."""
         return self._intake.given_watermarks
 
     @given_watermarks.setter
@@ -117,9 +117,9 @@ class Network:
     def push(self, stream: str, rows: pa.RecordBatch, arrived: float | None = None, advance: bool = True) -> None:
         """Takes rows of a stream: its declared columns in order, then those that Catalyst computed, by name.
 
-        Behind them goes the stream's watermark, which is its highest event time so far less its delay, unless
-        watermarks are given. Without `advance`, the watermark is left to a call of `advance`, and the rows until then
-        are behind the same watermark. Rows of a stream that no query reads any more are dropped. Raises KeyError for a
+        The stream's watermark, its highest event time so far less its delay, follows them, unless `given_watermarks`.
+        If `advance` is False, a later call of `advance` sends the watermark; all rows pushed until then have the same
+        watermark. Rows of a stream that no query reads any more are dropped. Raises KeyError for a
         stream that no query ever read.
         """
         self._intake.push(stream, rows, arrived, advance)
@@ -129,12 +129,12 @@ class Network:
         self._intake.advance(stream, arrived)
 
     def advance_to(self, stream: str, newest: int, arrived: float | None = None) -> None:
-        """Raises the watermark of a stream to that of an event time (microseconds) which it has reached anywhere, and
-        sends it; does nothing if the watermark is there already."""
+        """Raises the watermark of a stream to that of `newest`, its newest event time (microseconds) on any replica,
+        and sends it; does nothing if the watermark is not behind."""
         self._intake.advance_to(stream, newest, arrived)
 
     def catch_up(self, stream: str, watermark: int, arrived: float | None = None) -> None:
-        """Raises the watermark of a stream and sends it; does nothing if it is there already."""
+        """Raises the watermark of a stream and sends it; does nothing if it is not behind."""
         self._intake.catch_up(stream, watermark, arrived)
 
     def reach(self, stream: str, watermark: int) -> None:
@@ -192,7 +192,7 @@ class Network:
 
         After `soon` seconds it ends as soon as nothing waits for the highest class: its results can be published.
         With `serving`, names of streams, it ends as soon as nothing waits for the highest class that reads one of them.
-        It also ends when `interrupted()`, which is asked after every grant, by any thread and under the lock.
+        It also ends when `interrupted()`, which is called after every grant, by any thread and under the lock.
         With several threads it returns when none of them runs a grant any more.
         """
         return self._grants.run(budget, soon, interrupted, serving)
@@ -202,7 +202,7 @@ class Network:
         return self._grants.step()
 
     def close(self) -> None:
-        """Ends the threads. A network needs no other end."""
+        """Ends the threads. No other clean-up is needed."""
         self._grants.close()
 
     # Figures ----------------------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ class Network:
             self._state.graph.add(query)
             self._state.failures.pop(query.name, None)
             if query.name in self._state.outboxes:
-                # Of a query that was removed: its results may still be taken, but the figures begin anew.
+                # The outbox of a removed query of this name: its results can still be taken, but its figures restart.
                 self._state.outboxes[query.name].forget()
             self._state.rebuild()
 
@@ -338,7 +338,7 @@ class Network:
             self._state.rebuild()
 
     def swap(self, query: Query) -> None:
-        """Gives a running query an equivalent plan. Rows that wait for it are worked off first; results and state stay.
+        """Gives a running query an equivalent plan. Rows that wait for it are processed first; results and state stay.
 
         ValueError if that would lose state: then nothing changes.
         """
@@ -348,7 +348,7 @@ class Network:
             raise ValueError(f"query {query.name} has state that another plan does not have; it keeps its plan")
         taken = {new: before for new, before in carried.items() if new != before}
         if any(new in each.plan.walk() for new in taken for each in self._state.graph.queries.values()):
-            raise ValueError(f"another query runs that plan, with a state of its own; {query.name} keeps its plan")
+            raise ValueError(f"another query runs that plan, with its own state; {query.name} keeps its plan")
         self.run()
         with self._control.alone():
             states = {key_of(new): self._state.stage(before).live.snapshot() for new, before in taken.items()}
@@ -360,8 +360,8 @@ class Network:
                 self._state.stage(new).live.restore(states[key_of(new)])
 
     def remove(self, name: str, discard: bool = False) -> None:
-        """Removes a query and everything only it needed. Its earlier results can still be taken, unless they are to be
-        discarded."""
+        """Removes a query and everything only it needed. Its earlier results can still be taken, unless
+        `discard`."""
         with self._control.alone():
             self._state.graph.remove(name)
             if discard:
@@ -370,7 +370,7 @@ class Network:
             self._state.rebuild()
 
     def renew_tables(self, settings: Settings) -> None:
-        """Lets the joins with static tables see other rows, from the next grant on."""
+        """Gives the joins with static tables the tables of `settings`, from the next grant on."""
         with self._control.alone():
             self._settings = settings
             for stage in self._state.wiring.stages:
@@ -416,8 +416,8 @@ class Network:
     def restore(self, manifest: Mapping[str, Any]) -> None:
         """Continues from a snapshot, whose parts are in the store; called once, on a new network.
 
-        Queries that are new since then start fresh; the state of removed queries is left out. Arrival times are of the
-        clock, so a network whose snapshots outlive the process needs a clock that does too.
+        Queries that are new since then start fresh; the state of removed queries is left out. Arrival times are
+        readings of the clock: if snapshots outlive the process, the clock must continue across processes.
         """
         with self._control.alone():
             snapshot.restore(self._state, manifest)

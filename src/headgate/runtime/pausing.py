@@ -1,9 +1,9 @@
 """Which edges of a network are held because the queries behind them are paused.
 
 An operator that serves only paused queries does not run: its edges are *held*. A held edge has a queue whatever the
-policy's cut is, and the scheduler does not see what waits in it. Where one of the paused queries keeps its rows they
-wait there, counted and spilled as all others; otherwise they are dropped, and only the last watermark waits. A paused
-query whose result is also that of a query that runs gets it: its outbox keeps or drops it.
+policy's cut is, and the scheduler does not see what waits in it. If one of the paused queries keeps its rows, they
+wait there, counted and spilled like all others; otherwise they are dropped, and only the last watermark waits. If a
+paused query has the same result operator as a running one, its outbox gets the results and keeps or drops them.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from headgate.runtime.state import NetworkState
 
 EVERY = 1.0
-"""Seconds for which figures are used again: with 200 queries to write them takes three quarters of a snapshot."""
+"""Seconds for which the text is reused: with 200 queries, writing it takes three quarters of a snapshot's time."""
 
 
 class SavedFigures:

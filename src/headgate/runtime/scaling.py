@@ -1,4 +1,4 @@
-"""Scales counts and sums of a query of which rows are shed up to what all rows would give, on request."""
+"""Scales counts and sums of a query with load shedding up to an estimate for all rows (option `scaled`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Load shedding: drops a share of the rows of some queries where they enter the network (003 §3.3, 004 §6).
 
-Rows are dropped for an operator at a leaf if all the queries that it serves are shed: the least of their shares, and
-never more than that, since the parts of rows are carried over from batch to batch. Without a utility expression rows
-are chosen by chance; with one, those with the lowest values go first.
+Rows are dropped for an operator that reads a stream (a leaf) if all queries that it serves are shed: the least of their
+shares, and never more, since the fraction of a row that is left over is carried to the next batch. Without a utility
+expression rows are chosen at random; with one, those with the lowest values are dropped first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headgate.scheduling import Topology
 
 @dataclass
 class ShedLeaf:
-    """Operators at a leaf that are shed alike: their share, the queries that lose rows, and what is carried over."""
+    """Operators at a leaf that are shed alike: their share, the queries that lose rows, the fraction carried over."""
 
     share: float
     operators: frozenset[int]
@@ -51,7 +51,7 @@ class ShedLeaf:
 
     def _kept(self, batch: Batch, count: int, random: np.random.Generator) -> np.ndarray[Any, Any]:
         size = batch.rows.num_rows
-        # Rows of equal utility are chosen by chance.
+        # Rows of equal utility are chosen at random.
         order = random.permutation(size)
         if self.utility is not None:
             value = self.utility(batch)
@@ -64,19 +64,19 @@ class ShedLeaf:
 
 @dataclass
 class Shedding:
-    """What is shed of each stream."""
+    """The load shedding of a network: groups of operators that are shed alike, by stream."""
 
     leaves: Mapping[str, Sequence[ShedLeaf]] = field(default_factory=dict)
     random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(Random().getrandbits(63)))
 
     def kept(self, stream: str, batch: Batch) -> Iterator[tuple[frozenset[int], Batch]]:
-        """For groups of operators that are shed alike, what is left of a batch."""
+        """Each group of operators that are shed alike, with the rows of a batch that it keeps."""
         for leaf in self.leaves.get(stream, ()):
             yield leaf.operators, leaf.keep(batch, self.random)
 
 
 def shedding_of(topology: Topology, queries: Mapping[str, Query], outboxes: Mapping[str, Outbox]) -> Shedding:
-    """What the queries of a network shed."""
+    """The load shedding that the queries' shares (`Query.shed`) require."""
     if not any(query.shed for query in queries.values()):
         return Shedding()
     leaves: dict[str, list[ShedLeaf]] = {}
@@ -98,5 +98,5 @@ def shedding_of(topology: Topology, queries: Mapping[str, Query], outboxes: Mapp
 
 
 def _share(query: Query) -> float:
-    """What may be shed of a query: nothing without an accuracy, and never more than that allows."""
+    """The share of a query's rows that is shed: 0 without an accuracy spec, and never more than that allows."""
     return 0.0 if query.spec.accuracy is None else min(query.shed, 1 - query.spec.accuracy)

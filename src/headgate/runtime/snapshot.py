@@ -59,9 +59,10 @@ def save(state: NetworkState) -> dict[str, Any]:
 
 
 def restore(state: NetworkState, manifest: Mapping[str, Any]) -> None:
-    """Fills a new network from a manifest. Called while no grant runs. Leaves out what has no place in it any more.
+    """Fills a new network from a manifest. Called while no grant runs.
 
-    ValueError if another version of Headgate wrote it.
+    State of operators and queries that the graph no longer has is left out. Raises ValueError if another version of
+    Headgate wrote the manifest.
     """
     if manifest.get("version") not in _READABLE:
         raise ValueError(
@@ -218,7 +219,7 @@ def _restore_counters(wiring: Wiring, state: Mapping[str, Sequence[float]]) -> N
 
 
 def _from_version_2(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Version 2 had the figures among the rest, and pickled what the policy had learned, which is not read."""
+    """Version 2 has the figures beside the other fields, and the policy's state as a pickle, which is not read."""
     figures = {name: manifest[name] for name in ("counters", "outboxes", "statistics")}
     outboxes = {name: outbox["batches"] for name, outbox in manifest["outboxes"].items()}
     return {**manifest, "outboxes": outboxes, "figures": json.dumps(figures)}

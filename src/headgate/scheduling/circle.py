@@ -12,7 +12,7 @@ from headgate.scheduling.view import View
 
 
 class CircleSelector(Selector):
-    """A turn of a unit without rows is a grant that takes none. A unit whose component is busy is passed over."""
+    """Grants the units in turn. A unit without rows gets a grant that takes none; a busy component is skipped."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class CircleSelector(Selector):
         self._rows = view.queues.rows
         self._place = 0
         self._busy: set[int] = set()
-        # Units that have rows, as far as the events tell; checked when no turn is possible otherwise.
+        # Units with rows, maintained by `arrived` and `finished`; no turn is granted while there are none.
         self._ready = {unit for unit in self._circle if self._has_rows(unit)}
         self._grants: dict[int, Grant] = {}
         self.refresh(view, 0.0)

@@ -106,9 +106,9 @@ class ClassSelector(Selector):
     that several classes use runs in the highest of them, and each is charged its share, up to half its slice
     a round; the class that runs it bears the rest.
 
-    On one processor, while all classes have work and share no operator, a class of share s and quota T has received s·t
-    of any time t, within the rest of a round, T(1 − s), and one grant; over whole rounds, its quotas within one grant
-    (`tests/scheduling/test_classes.py` checks the bounds).
+    On one processor, while all classes have work and share no operator, a class of share s and quota T receives s·t of
+    any time t, with a deviation of at most T(1 − s), the rest of a round, plus one grant; over whole rounds it receives
+    its quotas, with a deviation of at most one grant (`tests/scheduling/test_classes.py` checks the bounds).
     """
 
     def __init__(self, view: View, units: Units, members: Sequence[int] | None, policy: ClassPolicy) -> None:
@@ -231,7 +231,7 @@ class Cqc(Policy):
     """Every class gets its share of each period `k`; inside a class the `inner` policy decides.
 
     The paper's period is 1 ms, for operators that take a row at a time. A vectorized operator costs about a millisecond
-    a call however few rows it takes, so a slice must be long beside that: with 10 ms the 21 queries of
+    per call, however few rows it takes, so a slice must be much longer than that: with 10 ms the 21 queries of
     `headgate bench classes-21` took more than one core, with 200 ms they take a tenth of one.
     """
 

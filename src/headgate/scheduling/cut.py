@@ -29,7 +29,7 @@ class Cut:
 
     @classmethod
     def every(cls, topology: Topology) -> Cut:
-        """Each operator is a unit of its own."""
+        """Each operator is a separate unit."""
         return cls(frozenset(range(len(topology.edges))))
 
     @classmethod
@@ -185,7 +185,7 @@ def _components(topology: Topology, cut: Cut) -> tuple[int, ...]:
         first, *others = sorted(group)
         for other in others:
             parent[root(topology.edges[other].consumer)] = root(topology.edges[first].consumer)
-    # Components are numbered in topological order, so that ties between units go upstream first.
+    # Components are numbered in topological order, so that the upstream unit wins a tie.
     numbers: dict[int, int] = {}
     for operator in topology.order:
         numbers.setdefault(root(operator), len(numbers))

@@ -15,12 +15,13 @@ KEPT = 100
 class Decision:
     """One decision.
 
-    - `number`: rises by one from decision to decision of the same maker; `at`: when (s, by the maker's clock)
-    - `kind`: what was decided about (policy, class share, pace, …); `subject`: the class or query that it is for
-    - `chosen`, `before`: the new setting and the one before it
-    - `reason`: one line for people; `scores`: what the choice was made from
-    - `expected`: what the maker expects of it; `came`: what was measured since, empty as long as nothing was
-    - `intervals`: for how many intervals it has been kept
+    - `number`: sequence number among the decisions of one maker (a policy or the optimizer); `at`: time (s, by the
+      maker's clock)
+    - `kind`: the setting that changes (policy, class share, pace, …); `subject`: the class or query concerned
+    - `chosen`, `before`: the new and the previous value of the setting
+    - `reason`: one line for people; `scores`: the figures that the choice is based on
+    - `expected`: the predicted figures; `came`: the measured figures (means), empty before the first measurement
+    - `intervals`: number of intervals for which it has been kept
     """
 
     number: int
@@ -40,7 +41,7 @@ class Decision:
         return asdict(self)
 
     def measured(self, values: Mapping[str, float]) -> None:
-        """Another interval under this decision has ended with these values: `came` is their mean."""
+        """Adds the values measured in another interval under this decision; `came` is the mean over the intervals."""
         self.intervals += 1
         share = 1 / self.intervals
         known = self.came
@@ -69,7 +70,7 @@ class DecisionLog:
         return made
 
     def plain(self) -> list[dict[str, Any]]:
-        """All that are kept, oldest first."""
+        """All kept decisions, oldest first."""
         return [decision.plain() for decision in self._kept]
 
     def restore(self, known: Iterable[Mapping[str, Any]]) -> None:

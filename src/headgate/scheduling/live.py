@@ -1,4 +1,4 @@
-"""The policies that can run live operators; the others need what only a simulation knows."""
+"""The policies that can run live operators; the others need figures that only a simulation has."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_live(text: str) -> None:
 
 @cache
 def live_policies() -> dict[str, str]:
-    """The policies that can run live operators, each with a line about it."""
+    """The policies that can run live operators, each with its one-line description."""
     found: dict[str, str] = {}
     for name, cls in policies().items():
         with suppress(PolicyError):

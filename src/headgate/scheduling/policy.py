@@ -89,13 +89,13 @@ class Policy(ABC):
         return False
 
     def pursue(self, objectives: Objectives) -> None:  # noqa: B027 - most policies have no choice
-        """Weigh metrics like this from now on (empty: as its parameters say), and keep what was learned."""
+        """Use these weights of the objectives (empty: the policy's own) from now on; what was learned is kept."""
 
     def continues(self, before: Policy) -> None:  # noqa: B027 - most policies do not learn
-        """It replaces another policy in a running network: it may take over what that one has learned."""
+        """Called when this policy replaces `before` in a running network; may take over what `before` has learned."""
 
     def decisions(self) -> Sequence[Mapping[str, Any]]:
-        """What it decided by itself lately, oldest first, with reasons; plain values for JSON (see `decisions.py`)."""
+        """The newest decisions of the policy itself, oldest first, as plain values for JSON (see `decisions.py`)."""
         return ()
 
     def state(self) -> dict[str, Any]:

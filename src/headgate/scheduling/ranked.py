@@ -25,7 +25,7 @@ class Component:
 
 
 class UnitState:
-    """Everything a decision about a unit reads, in one object: the operators evict the processor's cache in between.
+    """All fields that a decision about a unit reads, in one object: operators evict the processor's cache in between.
 
     `waiting`: the unit is in the selector's heap. `place` is its position in the order of ranks or turns; an entry of a
     live heap is valid only if it carries the unit's `version`.
@@ -178,7 +178,7 @@ class TurnSelector(ReadyHeap):
         state = self._states[unit]
         if not state.waiting:
             state.waiting = True
-            # A unit has one place, so that there are as many as units.
+            # The old place is removed: `_order` has one place per unit.
             del self._order[state.place]
             self._last = state.place = self._last + 1
             self._order[state.place] = state
@@ -198,7 +198,7 @@ class LiveSelector(Selector):
 
     Every change pushes a new entry; an entry that is not its unit's newest is dropped when it surfaces.
     `growth=False` if the rank does not depend on rows behind the oldest. Ties go to the unit further upstream
-    (lower id), or, if `downstream`, to the one further downstream: a row that was begun is pushed through.
+    (lower id), or, if `downstream`, to the one further downstream: rows in progress are finished first.
     """
 
     def __init__(

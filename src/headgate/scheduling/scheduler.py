@@ -30,7 +30,7 @@ class Scheduler:
         """`view.queues` may hold rows already, also on edges that the policy wants direct: these are drained first.
 
         `held` edges are queued whatever the policy wants, and no unit reads them together with others. The executor
-        shows nothing of what waits there, so that their units are never granted.
+        does not report the rows that wait there, so their units are never granted.
         """
         self.policy = policy
         self.view = view
@@ -119,7 +119,7 @@ class Scheduler:
         if full:
             depth = {o: place for place, o in enumerate(self.view.topology.order)}
             edges = self.view.topology.edges
-            # Upstream first (the list is taken from its end): what it pushes downstream is drained after it.
+            # Upstream first (the list is consumed from its end): rows that it passes downstream are drained after it.
             self._draining = sorted(full, key=lambda e: -depth[edges[e].consumer])
             self._install(replace(cut, queued=cut.queued | full))
         else:

@@ -16,8 +16,9 @@ class SourcesLastSelector(Selector):
     """Two kinds of units: sources, which read streams only, and all others, which are ranked.
 
     "Groups all source operators together and schedules the source operator set only when there are no tuples
-    waiting in the input queues of the operational operators" (004 §3). The set, once begun, is read to its end,
-    so no stream overtakes another. Every unit must be a component of its own, as where every edge is queued.
+    waiting in the input queues of the operational operators" (004 §3). Once begun, all ready units of the set are
+    granted before any other unit, so no stream overtakes another. Every unit must be a separate component, as it is if
+    every edge is queued.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ class Statistics:
         known = [DEFAULTS.get(kind, DEFAULTS["select"]) for kind in topology.kinds]
         self.half_life = half_life
         self.frozen = False
-        """The estimates stay as they are, whatever is measured."""
+        """If true, measurements no longer change the estimates."""
         self.cost = [k.cost for k in known]
         self.selectivity = [k.selectivity for k in known]
         self.bytes_in = [k.bytes_in for k in known]

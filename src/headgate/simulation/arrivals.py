@@ -41,7 +41,7 @@ class ArrivalBlocks(Arrivals, Protocol):
     """An arrival process that can also be drawn in arrays."""
 
     def blocks(self, random: np.random.Generator) -> Iterator[Moments]:
-        """The arrival times in arrays of at most BLOCK rows, for which there is no loop over rows."""
+        """The arrival times in arrays of at most BLOCK rows, generated without a loop over rows."""
         ...
 
 

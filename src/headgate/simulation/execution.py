@@ -225,7 +225,7 @@ class Execution:
                 waiting_bytes[entry] -= taken * size_in
                 oldest[entry] = queue[0][0]
             else:
-                # Exactly zero: fractions must leave no dust that looks like a waiting row.
+                # Exactly zero: a rounding error of fractions must not look like a waiting row.
                 waiting[entry] = waiting_bytes[entry] = 0.0
                 oldest[entry] = inf
             return t, taken, made, outbox if made else []

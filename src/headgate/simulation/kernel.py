@@ -44,7 +44,7 @@ class Simulation:
 
     - `operators`: a model for each operator of the topology; `arrivals`: a process for each stream
     - `policy`: a policy, or its text (`"chain"`, `"cqc:k=1000us"`)
-    - `tuples`: "whole" (selectivity by accumulation: every second row passes 0.5), "random" (by chance), or
+    - `tuples`: "whole" (selectivity by accumulation: every second row passes 0.5), "random" (drawn), or
       "fractional" (a row becomes selectivity rows, as in the papers' worked examples)
     - `processors`: number of grants that run at once; `switch`: seconds added to every grant
     - `statistics`: "known" (the models' true means) or "measured" (as a runtime measures them)

@@ -55,7 +55,7 @@ def scenario(graph: SharedGraph, arrivals: Mapping[str, Arrivals], costs: Mappin
 
 
 def default(node: Operator) -> Expectation:
-    """What an operator is expected to do when nothing is known of it."""
+    """The assumed figures of an operator of which nothing was measured."""
     known = DEFAULTS.get(node.kind, DEFAULTS["project"])
     return replace(known, cost=DEFAULTS["udf"].cost) if node.python_functions else known
 
@@ -110,7 +110,7 @@ def read_costs(parsed: Any, where: str) -> dict[str, Expectation]:
 def _expectation(name: str, figures: Any, where: str) -> Expectation:
     if not isinstance(figures, dict):
         raise ModelError(
-            f"{where}: '{name}' is not an object; write {{'cost': seconds a row, 'selectivity': rows out a row}}"
+            f"{where}: '{name}' is not an object; write {{'cost': seconds per row, 'selectivity': results per row}}"
         )
     for key, value in figures.items():
         if key not in FIGURES:

@@ -64,7 +64,7 @@ def _side(expr: Expr, width: int) -> str:
 
 @dataclass
 class _Bound:
-    """What is known of right time - left time. `terms` are the conditions that it stands for."""
+    """The bounds of right time - left time. `terms` are the conditions from which they follow."""
 
     low: int | None = None
     high: int | None = None
@@ -129,7 +129,7 @@ def _between(
 def _distance(term: Call) -> Call | None:
     """`a - b < INTERVAL 5 MINUTES` as `a < b + INTERVAL 5 MINUTES`; None if the term is not one.
 
-    The difference is between wall clocks, so it bounds the join, and the term itself still decides.
+    The difference is between wall clocks, so it bounds the join, but does not replace the term.
     """
     name, (a, b) = term.name, term.args
     if isinstance(a, Literal):
@@ -143,7 +143,7 @@ def _distance(term: Call) -> Call | None:
 
 
 def _moment(window: Expr, known: EventTimes) -> tuple[Expr, int] | None:
-    """An event time that tells of a window, and by how much the window's last moment may be later."""
+    """An event time of a window, and by how many microseconds the window's last moment may be later."""
     time = time_of(window, known)
     if time is None:
         return None
@@ -158,7 +158,7 @@ def _member(window: Expr, name: str) -> Expr:
 
 
 def _choose(found: Conditions, bounds: dict[tuple[Expr, Expr], _Bound]) -> None:
-    """Takes the first pair of times that is bound on both sides; what the others say stays a condition."""
+    """Takes the first pair of times bounded on both sides; terms that it does not express exactly stay conditions."""
     for (left, right), bound in bounds.items():
         closed = bound.low is not None and bound.high is not None
         if found.bound is None and closed:

@@ -93,7 +93,7 @@ class Catalog:
 
     @property
     def objectives(self) -> Objectives:
-        """The weights of the metrics that matter to the whole system; empty if nobody has set any."""
+        """The weights of the metrics that matter to the whole system; empty if none are set."""
         return dict(self._context.objectives)
 
     # -- changes
@@ -112,7 +112,7 @@ class Catalog:
             raise
 
     def mark(self) -> Context:
-        """The present declarations, for `back_to`."""
+        """The current declarations, for `back_to`."""
         return self._context.copy()
 
     def back_to(self, mark: Context) -> None:
@@ -155,7 +155,7 @@ class Catalog:
         return made
 
     def alter_query(self, name: str, cls: str | None = None, spec: Spec | Mapping[str, Any] | None = None) -> Query:
-        """Changes the class of a query, or its spec: a whole one, or the options to change (None takes one away)."""
+        """Changes the class of a query, or its spec: a whole one, or the options to change (None removes one)."""
         script = Script(name, "query")
         found = self._known_query(st.Name(name, 0), script)
         lifetimes.check_alive(found, self._clock(), script, 0)
@@ -176,7 +176,7 @@ class Catalog:
         self._change(name, lambda query, script: lifetimes.resumed(query, self._clock(), script, 0))
 
     def stop_query(self, name: str) -> None:
-        """Ends a query; it stays known, with its results."""
+        """Ends a query; it stays declared, and its results can still be read."""
         self._change(name, lambda query, script: lifetimes.stopped(query, self._clock(), script, 0))
 
     def put_query(self, query: Query) -> None:
@@ -353,7 +353,7 @@ class Catalog:
 
 
 def _clause(sink: Sink) -> st.Into:
-    """A sink that was made in Python, as the clause that declares it."""
+    """A sink that was declared in Python, as a clause of SQL."""
     options = tuple(st.Option(st.Name(key, 0), value, 0) for key, value in sink.options.items())
     return st.Into(st.Name(sink.format, 0), options)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Lost(Exception):
-    """The columns cannot be followed to one stream; the message says what is in the way."""
+    """The columns cannot be traced to one stream; the message says why."""
 
 
 def catalyst(
@@ -88,7 +88,7 @@ def _reads(binder: ExpressionBinder, tree: exp.Expr) -> list[Column]:
 
 
 def _outer_columns(tree: exp.Expr) -> list[exp.Expr]:
-    """The column references of a tree that are no variables of a lambda, outermost names only."""
+    """The column references of a tree that are not variables of a lambda, outermost names only."""
     found: list[exp.Expr] = []
 
     def visit(node: exp.Expr, variables: frozenset[str]) -> None:
@@ -120,7 +120,7 @@ def _ask(binder: ExpressionBinder, name: str, text: str, schema: Schema, at: exp
     """The type that Spark gives an expression."""
     type_of = binder.context.type_of
     if type_of is None:
-        raise binder.error(f"the type of {name}(…) is known to Spark alone, and there is no Spark here", at)
+        raise binder.error(f"only Spark knows the type of {name}(…), and Spark is not available here", at)
     columns = Schema(tuple(Field(f.name, f.type, f.nullable) for f in schema.fields))
     try:
         return type_of(text, columns)

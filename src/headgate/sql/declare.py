@@ -1,4 +1,4 @@
-"""Makes what a script declares, after checking it: streams, tables, classes, functions and sinks."""
+"""Checks and builds what a script declares: streams, tables, classes, functions and sinks."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def check_sinks(
     connectors: Connectors | None,
     script: Script,
 ) -> None:
-    """Refuses sinks that cannot hold a query's columns or, if `update`, cannot replace rows that it put out before."""
+    """Refuses sinks that cannot hold a query's columns or, if `update`, cannot replace rows that it emitted before."""
     if connectors is None:
         return
     for clause, sink in zip(clauses, sinks, strict=True):
@@ -203,7 +203,7 @@ def _schema(columns: tuple[st.ColumnDeclaration, ...], what: str, script: Script
 
 
 def check_zone(zone: str, script: Script, at: int) -> str:
-    """A time zone's name, if there is one of it."""
+    """The name of a time zone; SqlError if there is no such zone."""
     from zoneinfo import ZoneInfo, available_timezones
 
     try:

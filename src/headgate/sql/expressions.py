@@ -190,7 +190,7 @@ class ExpressionBinder:
         return self.folded(call)
 
     def folded(self, call: Call) -> Expr:
-        """The constant that a call is, or the call; an interval keeps the fields of its Spark type."""
+        """The value of a constant call as a literal, or the call; an interval keeps the fields of its Spark type."""
         found = fold_call(call)
         if isinstance(found, Literal) and found.type == t.INTERVAL and isinstance(found.value, timedelta):
             return Literal(t.INTERVAL, DayTimeInterval.of(found.value, interval_fields(call)))
@@ -239,7 +239,7 @@ class ExpressionBinder:
         args = []
         for arg in node.expressions:
             if isinstance(arg, exp.Distinct):
-                raise self.error(f"DISTINCT is for aggregates, and {name} is none", node)
+                raise self.error(f"DISTINCT is for aggregates, and {name} is not an aggregate", node)
             args.append(arg)
         if name == "struct":
             return self._struct(args, node)

@@ -1,7 +1,7 @@
 """Expressions that Catalyst computes before the rows enter the worker, and their text in Spark SQL.
 
 Such a call depends on one stream's columns, below any aggregate. While a query is bound it is a `Catalyst`
-over columns; when the plan is made it becomes a `Foreign` beside its source (`headgate.sql.plan`).
+over columns; when the plan is built it becomes a `Foreign` beside its source (`headgate.sql.plan`).
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _literal(literal: Literal) -> str:
     if isinstance(value, bytes):
         return f"X'{value.hex().upper()}'"
     if isinstance(value, timedelta):
-        # Not above: hosts use this module, and intervals need the parser.
+        # Imported here: hosts use this module, and intervals need the parser.
         from headgate.sql.intervals import interval_text
 
         return interval_text(value)

@@ -41,7 +41,7 @@ _INTERVAL_PARTS = {
     "minute": ("minute", "interval_minutes"),
     "extract_seconds": ("second", "interval_seconds"),
 }
-"""The field of an interval and the function that gives it, by the function that gives it of a time."""
+"""By function of a time: the same field of an interval, and the function that extracts it."""
 
 
 def _literal(binder: ExpressionBinder, node: exp.Literal) -> Expr:
@@ -87,7 +87,7 @@ def _neg(binder: ExpressionBinder, node: exp.Neg) -> Expr:
 
 
 def written_number(script: Script, node: exp.Expr) -> str | None:
-    """The text of a number, with its suffix; None if the node is none. (sqlglot reads 128Y as a cast.)"""
+    """The text of a number, with its suffix; None if the node is not a number. (sqlglot reads 128Y as a cast.)"""
     if isinstance(node, exp.Literal) and not node.is_string:
         return str(node.this)
     return literals.suffixed(script, start(node)) if isinstance(node, exp.Cast) else None

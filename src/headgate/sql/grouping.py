@@ -24,7 +24,7 @@ from headgate.sql.times import times
 from headgate.sql.windows import ROWS, as_window, check_scalar, find_call, is_grouping
 
 _INSTEAD = "one of its elements, or by CAST(… AS STRING)"
-# Aggregates are numbered from here while the input's columns are still meant by their positions.
+# Until the aggregate is built, its calls are columns numbered from here, above the positions of all input columns.
 _PENDING = 1_000_000
 
 
@@ -34,7 +34,7 @@ class _NotGrouped(Exception):
 
 @dataclass(frozen=True)
 class Grouped:
-    """An aggregate and how to express what was bound over its input over its output."""
+    """An aggregate, and the rewriting of expressions over its input as expressions over its output."""
 
     relation: Relation
     _keys: dict[Expr, int]
@@ -120,7 +120,7 @@ class GroupBinder:
         self._key_nodes.append(target)
 
     def _meant(self, node: exp.Expr) -> exp.Expr:
-        """GROUP BY 1 and GROUP BY alias mean an item of the SELECT list."""
+        """GROUP BY 1 and GROUP BY alias refer to an item of the SELECT list."""
         items = self._select.expressions
         place = _position(node)
         if place is not None:
@@ -226,7 +226,7 @@ class GroupBinder:
         return nodes, ""
 
     def _inside(self, bind: object, node: exp.Expr) -> Expr:
-        """Binds what stands inside an aggregate, where no other aggregate may."""
+        """Binds an expression inside an aggregate, where no other aggregate is allowed."""
         binder = self._binder
         outer, clause = binder.aggregate, binder.clause
 
@@ -254,7 +254,7 @@ class GroupBinder:
     # -- the aggregate itself
 
     def build(self, having: Expr | None, having_node: exp.Expr | None) -> Grouped:
-        """The aggregate with all that was bound so far; HAVING is applied."""
+        """The aggregate of all calls bound so far, with HAVING applied."""
         binder = self._binder
         base = binder.scope.relation.base
         if binder.scope.relation.identity is not None:
@@ -321,7 +321,7 @@ class GroupBinder:
                 return as_window(key), rest, {**places, normalize(key): 0}
         keys = _unique(self._keys)
         if not keys and self._constant:
-            # One group, as without GROUP BY; but without rows there is none.
+            # One group, as without GROUP BY, but none if there are no rows.
             return None, (Literal(t.INT, 1),), {}
         for key in keys:
             moment = instant(key, known)
@@ -365,7 +365,7 @@ def _and(terms: Sequence[Expr]) -> Expr:
 
 
 def _position(node: exp.Expr) -> int | None:
-    """The position that a key of GROUP BY means: an INT as it is written, also in parentheses; None if it is none."""
+    """The position that a key of GROUP BY refers to: an INT literal, also in parentheses; None for any other key."""
     node = node.unnest()
     sign = -1 if isinstance(node, exp.Neg) else 1
     number = node.this if isinstance(node, exp.Neg) else node

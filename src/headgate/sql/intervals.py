@@ -123,7 +123,7 @@ def interval(node: exp.Interval, script: Script) -> Literal:
 
 
 def months(node: exp.Interval, script: Script) -> int | None:
-    """The months of INTERVAL 2 YEARS, '1 year 2 months' or '1-2' YEAR TO MONTH; None if it is no calendar interval."""
+    """The months of INTERVAL 2 YEARS, '1 year 2 months' or '1-2' YEAR TO MONTH; None if it is none of these."""
     text, negative = _constant(node)
     unit = node.args.get("unit")
     if text is None:
@@ -158,7 +158,7 @@ def number_interval(count: str, word: str) -> DayTimeInterval:
 
 
 def _constant(node: exp.Interval) -> tuple[str | None, bool]:
-    """The text of an interval literal and whether a minus stands before it; None if it is no constant."""
+    """The text of an interval literal and whether a minus stands before it; None if it is not a constant."""
     value: Any = node.this
     negative = isinstance(value, exp.Neg)
     value = value.this if negative else value

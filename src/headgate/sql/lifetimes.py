@@ -12,7 +12,7 @@ from headgate.sql import statements as st
 from headgate.sql.errors import Script
 
 Known = Callable[[str, str], bool]
-"""Whether a query with this name and SQL has begun in an earlier run, which goes on."""
+"""Whether a query with this name and SQL began in an earlier run, which this run continues."""
 
 
 def moment(given: st.Moment | None, zone: str, script: Script) -> int | None:

@@ -23,7 +23,7 @@ _NAMES = tuple("_" + string.ascii_letters + string.digits)
 
 def number(text: str, script: Script, at: int) -> Literal:
     """A number as Spark types it: by its suffix; else INT, BIGINT or DECIMAL by size, with a point DECIMAL, with an
-    exponent DOUBLE. A minus belongs to the number: -128Y is a TINYINT, though 128Y is none.
+    exponent DOUBLE. A minus belongs to the number: -128Y is a TINYINT, although 128Y is not.
 
     >>> number("1.50", Script("", ""), 0).type, number("-128Y", Script("", ""), 0).value
     (Decimal128Type(decimal128(3, 2)), -128)
@@ -46,7 +46,7 @@ def number(text: str, script: Script, at: int) -> Literal:
 
 
 def suffixed(script: Script, at: int) -> str | None:
-    """The number with a suffix (128Y, 1.5BD) that stands at a place of the text, if one does."""
+    """The number with a suffix (128Y, 1.5BD) at an offset of the text; None if there is none."""
     match = _NUMBER.match(script.text, at)
     return match[0] if match is not None and match[3] and script.text[match.end() :][:1] not in _NAMES else None
 
@@ -87,7 +87,7 @@ def binary(text: str, script: Script, at: int) -> Literal:
 
 
 def is_time_literal(script: Script, at: int) -> bool:
-    """Whether TIME '12:00:00' stands at a place of the text."""
+    """Whether a TIME literal such as TIME '12:00:00' is at an offset of the text."""
     return _TIME_LITERAL.match(script.text, at) is not None
 
 

@@ -1,8 +1,8 @@
-"""Makes the plan of a query: projections merged, only needed columns carried, Catalyst's expressions at the source.
+"""Builds the plan of a query: projections merged, only needed columns carried, Catalyst's expressions at the source.
 
 One function does it, from the top down: `narrowed` takes a node and the expressions wanted over its output, and
 returns the smallest node and the same expressions over that. Sources, selections, projections and unions have rules
-of their own; all other operators are treated by what they say of themselves (`headgate.graph.operators.operator`).
+of their own; all other operators are handled through their interface (`headgate.graph.operators.operator`).
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _copied(node: Operator, wanted: Exprs) -> tuple[Operator, Exprs]:
 
 
 def _atoms(exprs: Iterable[Expr]) -> Exprs:
-    """What must be carried so that expressions can be computed later: columns, and what only Catalyst computes."""
+    """The values that expressions are computed from: columns, and calls that only Catalyst computes."""
     found: dict[Expr, None] = {}
 
     def visit(e: Expr) -> None:

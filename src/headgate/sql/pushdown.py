@@ -129,7 +129,7 @@ class Pushdown:
     def _sides(
         self, node: UndividedJoin, found: Conditions, predicates: tuple[Expr, ...]
     ) -> tuple[tuple[Expr, ...], tuple[Expr, ...], list[Expr], tuple[Expr, ...]]:
-        """What goes to the left, to the right, stays in the join, and stays above it."""
+        """The conditions for the left side, for the right side, for the join itself, and for the rows above it."""
         width = len(node.left.schema)
         how = node.how
         left: list[Expr] = []
@@ -156,11 +156,11 @@ class Pushdown:
         if not times(node.left) or not times(node.right):
             which = "left" if not times(node.left) else "right"
             return (
-                f"the {which} side of this join has no event time, so its rows would be kept for ever; "
+                f"the {which} side of this join has no event time, so its rows would be kept forever; "
                 "declare a WATERMARK for its stream"
             )
         return (
-            "this join is not bounded in time, so its rows would be kept for ever; add a condition such as "
+            "this join is not bounded in time, so its rows would be kept forever; add a condition such as "
             "b.ts BETWEEN a.ts AND a.ts + INTERVAL 10 SECONDS, or join on equal windows"
         )
 
@@ -169,7 +169,7 @@ class Pushdown:
         if node.how in ("right", "full"):
             message = (
                 f"a {node.how} join would need all rows of table {table.table.name} without a match, which are never "
-                "known while the stream goes on; keep the stream's side with LEFT JOIN"
+                "known before the stream ends; keep the stream's side with LEFT JOIN"
             )
             raise self._error(message, node)
         width = len(node.left.schema)
@@ -198,15 +198,15 @@ class Pushdown:
         return selected(lookup, above)
 
     def _mirrored(self, node: UndividedJoin, predicates: tuple[Expr, ...]) -> Operator:
-        """The table stands left: exchange the sides, and put the columns back in order."""
+        """The table is on the left: exchanges the sides, and restores the order of the columns."""
         if node.how in ("semi", "anti"):
             raise self._error(f"a {node.how} join keeps the left side, and that is a static table", node)
         how = _MIRRORED_JOIN[node.how]
         if how in ("right", "full"):
             name = cast(tuple[StaticRows, object], _table(node.left))[0].table.name
             message = (
-                f"this join would need all rows of table {name} without a match, which are never known while the "
-                "stream goes on; keep the stream's side with RIGHT JOIN"
+                f"this join would need all rows of table {name} without a match, which are never known before the "
+                "stream ends; keep the stream's side with RIGHT JOIN"
             )
             raise self._error(message, node)
         left, right = len(node.left.schema), len(node.right.schema)
@@ -222,7 +222,7 @@ class Pushdown:
 
 
 def _table(node: Operator) -> tuple[StaticRows, tuple[Expr, ...]] | None:
-    """A static table and the conditions that were put on it, or None."""
+    """A static table and the conditions on it, or None."""
     table = static_table(node)
     if table is None:
         return None
@@ -265,7 +265,7 @@ def _parted(predicates: tuple[Expr, ...], test: object) -> tuple[tuple[Expr, ...
 
 
 def _most(p: Expr, rank: int) -> tuple[int | None, bool]:
-    """The most ranks that a condition lets through, and whether it says no more than that."""
+    """The highest rank that a condition allows, and whether it allows all lower ranks too."""
     if isinstance(p, Call) and p.name == "in" and isinstance(p.args[0], Column) and p.args[0].index == rank:
         values = [a.value for a in p.args[1:] if isinstance(a, Literal) and isinstance(a.value, int)]
         return (max(values), False) if len(values) == len(p.args) - 1 else (None, False)

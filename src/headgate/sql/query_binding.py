@@ -1,4 +1,4 @@
-"""Binds a SELECT and makes a query of it: its plan, its sinks, and the utility of its rows."""
+"""Binds a SELECT and builds a query from it: its plan, its sinks, and the utility of its rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from headgate.sql.plan import plan
 from headgate.sql.relation import Relation
 from headgate.sql.selects import SelectBinder
 
-# Sinks that take any Arrow column by position: two columns may have one name, and TIME is no problem.
+# Sinks that take any Arrow column by position: two columns may have one name, and TIME is allowed.
 _BY_POSITION = frozenset(("callback", "console", "memory", "noop"))
 
 
@@ -122,7 +122,7 @@ def _first_select(select: exp.Expr) -> exp.Expr:
 
 
 def _place(select: exp.Expr, name: str) -> int:
-    """Where a column of that name stands last in a SELECT list."""
+    """The offset of the last column of that name in a SELECT list."""
     first = _first_select(select)
     places = [e for e in first.expressions if e.alias_or_name.lower() == name.lower()]
     return start(places[-1] if places else first)

@@ -19,7 +19,7 @@ from headgate.sql.times import times
 
 @dataclass(frozen=True)
 class NamedColumn:
-    """A named column. `qualifiers` are the names of FROM items by which it may be called, as in `s.temperature`."""
+    """A named column. `qualifiers` are the FROM items that may qualify its name, as in `s.temperature`."""
 
     name: str
     expr: Expr
@@ -31,7 +31,7 @@ class Relation:
     """Named columns over an operator's output.
 
     `identity` is None for rows that are final. For rows that replace earlier ones (an unwindowed aggregate) it
-    holds the expressions that say which row is meant, and last the flag `deleted`.
+    holds the expressions that identify the row, and last the flag `deleted`.
     """
 
     base: Operator
@@ -108,7 +108,7 @@ class OtherQuery(Operator):
 
 @dataclass(frozen=True, eq=False)
 class UndividedJoin(Binary):
-    """A join whose conditions are not yet divided into keys, bounds and the rest. `at` is where it stands."""
+    """A join whose conditions are not yet divided into keys, bounds and the rest. `at` is its offset in the text."""
 
     on: tuple[Expr, ...] = field(metadata=over(ALL))
     at: int

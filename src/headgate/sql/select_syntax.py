@@ -1,4 +1,4 @@
-"""The syntax of SELECT and of expressions: sqlglot's Spark parser, with what Spark does otherwise."""
+"""The syntax of SELECT and of expressions: sqlglot's Spark parser, corrected where Spark differs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BITWISE: tuple[tuple[TokenType, Any], ...] = (
 # Hints for the keywords of other systems.
 _UNEXPECTED = {
     "&&": "unexpected &&; write AND",
-    "EMIT": "EMIT is not needed: windows are put out when they are complete, other groups when they change",
+    "EMIT": "EMIT is not needed: windows are emitted when they are complete, other groups when they change",
     "TUMBLING": "write GROUP BY window(ts, '1 minute')",
     "HOPPING": "write GROUP BY window(ts, '10 minutes', '5 minutes')",
 }
@@ -143,7 +143,7 @@ class SelectParser(SparkParser):
     def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> Any:
         """INTERVAL 3 DAY 1 SECOND, INTERVAL '1 day' and INTERVAL '1:30' MINUTE TO SECOND, as Spark's grammar has them.
 
-        Several numbers with units become one text. What is no constant is left to sqlglot, and refused by the binder.
+        Several numbers with units become one text. Other intervals are left to sqlglot, and refused by the binder.
         """
         index, first = self._index, self._curr
         if not self._match(TokenType.INTERVAL):

@@ -219,7 +219,7 @@ class _SelectBlock:
     # -- the list
 
     def _items(self) -> list[tuple[str, Expr, exp.Expr]]:
-        """Each column of the SELECT list: its name, what it is, and where it stands."""
+        """Each column of the SELECT list: its name, its expression, and its syntax tree."""
         binder = self._binder
         binder.clause = "SELECT"
         binder.ranking = self._ranking
@@ -387,7 +387,7 @@ class _SelectBlock:
         known = times(relation.base)
         moments = [m for m in (instant(p, known) for p in partition) if m is not None]
         if not moments:
-            message = f"{name}() needs a window or the event time in PARTITION BY, so that a partition is once complete"
+            message = f"{name}() needs a window or the event time in PARTITION BY; else no partition is ever complete"
             raise self._outer.error(message, node)
         base = relation.base
         schema = Schema((*base.schema.fields, Field(name, t.INT, False)))
@@ -398,7 +398,7 @@ class _SelectBlock:
 
 
 def distinct(relation: Relation, outer: SelectBinder, node: exp.Expr, what: str = "DISTINCT") -> Relation:
-    """Each different row once, remembered until the watermark passes its event time or window."""
+    """Each distinct row once, remembered until the watermark passes its event time or window."""
     if relation.identity is not None:
         raise outer.error(f"{what} needs rows that are final; group by a window", node)
     known = times(relation.base)

@@ -173,7 +173,7 @@ class SourceBinder:
         for side in (left, right):
             if side.identity is not None:
                 message = (
-                    "a join cannot read rows that are replaced later; group by a window there, or put them out to a"
+                    "a join cannot read rows that are replaced later; group by a window there, or write them to a"
                     " file or a database and join with CREATE TABLE … REFRESH EVERY"
                 )
                 raise self.error(message, node)

@@ -21,7 +21,7 @@ _SUM = 1e-6
 
 
 def declare_spec(options: tuple[st.Option, ...], script: Script, before: Spec | None = None) -> Spec:
-    """A spec from the options that are given; what they do not name stays as it was `before`."""
+    """A spec from the given options; the others keep their values of `before`."""
     unique(options, script)
     changed: dict[str, Any] = {}
     for option in options:
@@ -42,7 +42,7 @@ def declare_spec(options: tuple[st.Option, ...], script: Script, before: Spec | 
 
 
 def without(spec: Spec, names: Iterable[st.Name], script: Script) -> Spec:
-    """A spec without some of its options; with latency and memory goes their tolerance."""
+    """A spec without some of its options, and without the options that depend on these (tolerance, utility, scaled)."""
     for name in names:
         if name.text.lower() not in _READ:
             raise script.error(f"a query has no option {name.text}{closest(name.text, _READ)}", name.at)
@@ -53,7 +53,7 @@ def without(spec: Spec, names: Iterable[st.Name], script: Script) -> Spec:
 
 
 def spec_of(given: Spec | Mapping[str, Any] | None, query: str, before: Spec | None = None) -> Spec:
-    """A spec as it is given in Python: {"latency": "500 ms", "tolerance": 0.1}; None takes one away."""
+    """A spec as it is given in Python: {"latency": "500 ms", "tolerance": 0.1}; None removes an option."""
     if isinstance(given, Spec):
         return given
     script = Script("", f"spec of {query}")
@@ -83,7 +83,7 @@ def objectives_of(given: Mapping[str, Any]) -> Objectives:
 
 
 def positive_duration(option: st.Option, script: Script) -> int:
-    """A length of time with its unit, in microseconds."""
+    """A positive duration, written with its unit, in microseconds."""
     name = option.key.text.lower()
     if re.fullmatch(r"\s*[\d.]+\s*", option.value):
         raise script.error(
@@ -94,7 +94,7 @@ def positive_duration(option: st.Option, script: Script) -> int:
     except BadDuration as problem:
         raise script.error(str(problem), option.value_at) from None
     if size <= 0:
-        raise script.error(f"{name} is {option.value}; it must be longer than nothing", option.value_at)
+        raise script.error(f"{name} is {option.value}; it must be greater than 0", option.value_at)
     return size
 
 

@@ -73,7 +73,7 @@ class CreateStream(Statement):
 class CreateTable(Statement):
     """CREATE TABLE name (columns) USING format OPTIONS (…) REFRESH EVERY '10 minutes' REFRESH ON CHANGE.
 
-    `every` is the duration as an option of that name, so that it has its place in the text.
+    `every` is the duration as an option of that name, which has its offset in the text.
     """
 
     name: Name
@@ -82,7 +82,7 @@ class CreateTable(Statement):
     options: tuple[Option, ...]
     every: Option | None = None
     on_change: int | None = None
-    """Where ON CHANGE stands."""
+    """The offset of ON CHANGE."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class CreateAggregate(CreateFunction):
 
 @dataclass(frozen=True)
 class Branch:
-    """One output of a split; no condition is OTHERWISE."""
+    """One output of a split; without a condition it is OTHERWISE."""
 
     name: Name
     condition: exp.Expr | None

@@ -1,4 +1,4 @@
-"""The event times of a bound tree, and what conditions between them say: the ground for windows and bounded joins."""
+"""The event times of a bound tree, and expressions that are linear in one: the basis of windows and bounded joins."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def window_call(binder: ExpressionBinder, name: str, node: exp.Anonymous) -> Exp
     type_ = t.WINDOW if on.type == t.TIMESTAMP else t.WINDOW_NTZ
     if name == "session_window":
         if lengths[0] <= 0:
-            raise binder.error("the gap of a session must be longer than nothing", args[1])
+            raise binder.error("the gap of a session must be greater than 0", args[1])
         return Call(type_, name, (on,), str(lengths[0]))
     length = lengths[0]
     slide = lengths[1] if len(lengths) > 1 else length
@@ -90,7 +90,7 @@ def check_scalar(binder: ExpressionBinder, expr: Expr, node: exp.Expr) -> None:
 
 
 def find_call(node: exp.Expr, name: str) -> exp.Expr:
-    """The call of a function in a tree; the tree if it is not there."""
+    """The call of a function in a tree; the tree itself if it has none."""
     for inner in node.find_all(exp.Anonymous):
         if inner.name.lower() == name:
             return inner
@@ -99,9 +99,9 @@ def find_call(node: exp.Expr, name: str) -> exp.Expr:
 
 def _check(binder: ExpressionBinder, args: list[exp.Expr], length: int, slide: int, offset: int) -> None:
     if length <= 0:
-        raise binder.error("the length of a window must be longer than nothing", args[1])
+        raise binder.error("the length of a window must be greater than 0", args[1])
     if slide <= 0:
-        raise binder.error("the slide of a window must be longer than nothing", args[2])
+        raise binder.error("the slide of a window must be greater than 0", args[2])
     if slide > length:
         message = f"the slide ({spoken(slide)}) must not be longer than the window ({spoken(length)})"
         raise binder.error(message, args[2])

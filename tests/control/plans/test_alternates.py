@@ -152,7 +152,7 @@ def test_a_change_onto_a_state_that_another_query_has_is_refused() -> None:
     other = replace(query, name="other", plan=early)
     running = network(query, other)
     assert "other" in str(reason_not_switchable(query.plan, early, [other]))
-    with pytest.raises(ValueError, match="state of its own"):
+    with pytest.raises(ValueError, match="with its own state"):
         running.swap(replace(query, plan=early))
 
 

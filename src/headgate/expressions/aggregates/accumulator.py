@@ -1,4 +1,4 @@
-"""The state of one aggregate function, as columns: made from rows, merged, and turned into the result."""
+"""The state of one aggregate function, as columns: computed from rows, merged, and turned into the result."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from headgate.graph.expressions import Expr
 class Accumulator(Protocol):
     """One aggregate function of one query.
 
-    `inputs` are evaluated on each row; `types` are the columns of the state, one row of them a group. States of
-    the same group can be merged in any order and grouping. `needs_ids`: it reads `Groups.ids` or asks for a
-    second round. `needs_order`: its last input is the number of the row in order of arrival, which the operator adds.
+    `inputs` are evaluated on each row. `types` are the types of the state's columns; a state has one row per group.
+    States of the same group can be merged in any order and grouping. `needs_ids`: the function reads `Groups.ids` or
+    needs a second round. `needs_order`: its last input is the row number in order of arrival, which the operator adds.
     """
 
     @property
@@ -40,5 +40,5 @@ class Accumulator(Protocol):
         ...
 
     def result(self, state: Sequence[pa.Array]) -> pa.Array:
-        """The value of the function, one a state."""
+        """The value of the function, one per state."""
         ...

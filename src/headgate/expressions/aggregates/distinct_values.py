@@ -16,7 +16,7 @@ from headgate.expressions.keys import flat_types, flatten, rebuild
 
 
 class DistinctValues:
-    """Another aggregate over the different values of its inputs; rows with a null input do not count."""
+    """Applies another aggregate to the distinct values of its inputs; rows with a null input are ignored."""
 
     needs_ids = True
     needs_order = False
@@ -41,7 +41,7 @@ class DistinctValues:
         return _sets(ids, [column.flatten() for column in state], groups.size)
 
     def result(self, state: Sequence[pa.Array]) -> pa.Array:
-        # A row of nulls for each group makes groups without values count; the function itself skips nulls.
+        # A row of nulls per group keeps groups without values in the result; the function itself skips nulls.
         size = len(state[0])
         owners = np.concatenate([list_of_each(state[0]), np.arange(size)])
         values = rebuild([column.flatten() for column in state], self._given)
@@ -52,7 +52,7 @@ class DistinctValues:
 
 
 def _sets(ids: Ints, flat: Sequence[pa.Array], size: int) -> list[pa.Array]:
-    """Each different value once a group: one list a group, in as many columns as the values have."""
+    """The distinct values of each group: one list per group, in as many columns as the values have."""
     groups = Groups([pa.array(ids), *flat], len(ids))
     (owners, *values), _ = groups.reduce([])
     owner = owners.to_numpy()

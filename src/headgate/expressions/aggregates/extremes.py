@@ -138,7 +138,7 @@ class AtEnd:
 
     def _picked(self, values: pa.Array, order: pa.Array) -> Rounds:
         (best,) = yield [Reduction(order, self._how)]
-        # Row numbers are unique, so the place of the one that was found is where it stands among all, sorted.
+        # Row numbers are unique, so a binary search among the sorted numbers finds the row.
         numbers = pc.fill_null(order, -1).to_numpy()
         by_number = np.argsort(numbers, kind="stable")
         at = np.searchsorted(numbers[by_number], pc.fill_null(best, -1).to_numpy())
@@ -151,7 +151,7 @@ class AtEnd:
 
 def _in_extreme_row(values: pa.Array, by: pa.Array, how: str) -> Rounds:
     """The value in the row where another column is smallest or largest, and the value of that column."""
-    # The rank and the place in one integer: the extreme of it names the row, and ties go to the first row.
+    # Rank and position are packed into one integer: its extreme identifies the row, and ties go to the first row.
     size = max(len(by), 1)
     places = np.arange(len(by))
     names = ranks(by) * size + (places if how == "min" else size - 1 - places)

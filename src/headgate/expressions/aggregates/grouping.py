@@ -1,8 +1,8 @@
 """Puts rows into groups and reduces columns group by group, all reductions of a round in one pass of Acero.
 
-An aggregate function says what it needs as a generator: it yields the reductions of a round, is sent their results
-(one value a group), and returns the columns of its state. All functions run in step, so that the common case
-(counts, sums, extremes) is a single pass over the rows however many functions there are.
+An aggregate function is a generator: it yields the reductions of a round, is sent their results (one value per
+group), and returns the columns of its state. All functions run in step, so that the common case (counts, sums,
+extremes) is a single pass over the rows, whatever the number of functions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ VALID = pc.CountOptions(mode="only_valid")
 
 @dataclass(frozen=True)
 class Reduction:
-    """One column reduced to a value a group, by an aggregate function of Acero."""
+    """Reduces one column to one value per group, by an aggregate function of Acero."""
 
     values: pa.Array
     how: str
@@ -42,7 +42,7 @@ def count(values: pa.Array) -> Reduction:
 
 
 Rounds = Generator[list[Reduction], list[pa.Array], list[pa.Array]]
-"""What an aggregate function does with grouped rows; see the module's docstring."""
+"""The generator of an aggregate function; see the module's docstring."""
 
 
 class Groups:
@@ -57,11 +57,11 @@ class Groups:
         self._id_array: pa.Array | None = None
 
     def spread(self, values: pa.Array) -> pa.Array:
-        """A value a group, given to every row of the group."""
+        """Copies the value of each group to every row of the group."""
         return values.take(pa.array(self.ids))
 
     def reduce(self, programs: Sequence[Rounds], ids: bool = False) -> tuple[list[pa.Array], list[list[pa.Array]]]:
-        """Runs the programs in step; returns the keys of each group and what each program returned."""
+        """Runs the programs in step; returns the keys of each group and the result of each program."""
         waiting: dict[int, list[Reduction]] = {}
         returned: dict[int, list[pa.Array]] = {}
         for number, program in enumerate(programs):
@@ -107,7 +107,7 @@ class Groups:
     def _again(self, waiting: dict[int, list[Reduction]]) -> list[pa.Array]:
         reductions = [r for requests in waiting.values() for r in requests]
         if self._id_array is None:
-            raise ValueError("a second round of reductions needs the ids of the groups; ask for them")
+            raise ValueError("a second round of reductions needs the ids of the groups; pass ids=True")
         keys, answers = _grouped([self._id_array], reductions)
         order = pa.array(np.argsort(keys[0].to_numpy()))
         return [answer.take(order) for answer in answers]

@@ -1,8 +1,8 @@
 """Variance, standard deviation, skewness, kurtosis, covariance and correlation by central moments.
 
 States are (count, means, sums of powers of the distances from the mean) and merge by the pairwise update of Chan,
-Golub and LeVeque (1979), so that no difference of large sums is ever taken. A mean is never outside its values, so
-that equal ones have no spread at all, as in Spark: 1.39 + 1.39 + 1.39 is not three times 1.39.
+Golub and LeVeque (1979), which never subtracts large sums. The mean is clamped to the range of the values, so that the
+variance of equal values is zero, as in Spark: in floating point, 1.39 + 1.39 + 1.39 is not three times 1.39.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Moments:
                 else:
                     below = m2 * m2
                     value = n * more[1] / below - 3.0
-                # As in Spark: without any spread there is neither.
+                # As in Spark: both are NULL if the variance is zero.
                 return pa.array(value, mask=(n == 0) | (below == 0))
             sample = self._name.endswith("_samp")
             value = m2 / (n - 1 if sample else n)
@@ -146,7 +146,7 @@ class CoMoments:
         xy, xx, yy = (column.to_numpy(zero_copy_only=False) for column in state[3:])
         with np.errstate(divide="ignore", invalid="ignore"):
             if self._name == "corr":
-                # As in Spark: of one pair, or without any spread, there is no correlation.
+                # As in Spark: the correlation of one pair, or of a constant, is NULL.
                 below = np.sqrt(xx * yy)
                 return pa.array(xy / below, mask=(n <= 1) | (below == 0))
             sample = self._name == "covar_samp"
@@ -154,17 +154,16 @@ class CoMoments:
 
 
 def _spread(values: pa.Array, weights: pa.Array | None = None) -> list[Reduction]:
-    """What the mean of each group is made of: the sum, the smallest and the largest; values of no weight do not
-    count."""
+    """The reductions that `_mean` needs: sum, minimum and maximum; values with weight zero are ignored."""
     if weights is None:
         return [total(values), Reduction(values, "min"), Reduction(values, "max")]
-    there = pc.if_else(pc.greater(weights, 0), values, pa.scalar(None, pa.float64()))
-    weighted = pc.multiply(weights.cast(pa.float64(), safe=False), there)
-    return [total(weighted), Reduction(there, "min"), Reduction(there, "max")]
+    present = pc.if_else(pc.greater(weights, 0), values, pa.scalar(None, pa.float64()))
+    weighted = pc.multiply(weights.cast(pa.float64(), safe=False), present)
+    return [total(weighted), Reduction(present, "min"), Reduction(present, "max")]
 
 
 def _mean(counts: pa.Array, found: Sequence[pa.Array]) -> Floats:
-    """The mean of each group, between its smallest and its largest value; 0 where it has none."""
+    """The mean of each group, clamped to the range of its values; 0 if the group has no value."""
     sums, low, high = (pc.fill_null(column, 0.0).to_numpy() for column in found)
     return np.asarray(np.clip(sums / np.maximum(counts.to_numpy(), 1), low, high), np.float64)
 

@@ -6,10 +6,10 @@
         def initialize(self, groups): ...              # the state of `groups` groups without rows
         def iterate(self, state, group, x): ...        # the state after rows: `group` is the group of each row
         def merge(self, state, group, other): ...      # the state after other states: `group` is the group of each
-        def terminate(self, state): ...                # one value a group
+        def terminate(self, state): ...                # one value per group
 
-A state is a dictionary of Arrow arrays, one element a group. Rows of one group come in several calls and states are
-merged in any order, so the result must not depend on the order.
+A state is a dictionary of Arrow arrays, one element per group. The rows of a group are passed in several calls and
+states are merged in any order, so the result must not depend on the order.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ State = dict[str, pa.Array]
 
 
 def aggregate_problem(found: Any) -> str | None:
-    """What a class lacks to be a user-defined aggregate, or None."""
+    """Why a class cannot be a user-defined aggregate, or None."""
     missing = [name for name in METHODS if not callable(getattr(found, name, None))]
     if not isinstance(found, type) or missing:
-        lacks = f"it has no {' and no '.join(missing)}" if missing else "it is no class"
+        lacks = f"it has no {' and no '.join(missing)}" if missing else "it is not a class"
         return f"an aggregate is a class with the methods {', '.join(METHODS)}; {lacks}"
     declared = getattr(found, "state", None)
     pairs = _columns(declared)
@@ -57,7 +57,7 @@ def _columns(declared: Any) -> list[tuple[Any, Any]]:
 
 
 class PythonAggregate:
-    """Runs a user's class. Nulls are values as any other: the class decides what they mean."""
+    """Runs a user's class. Nulls are passed like any other value: the class decides what they mean."""
 
     needs_ids = True
     needs_order = False

@@ -1,6 +1,6 @@
-"""The registry of aggregate functions: names, typing rule and accumulator, entered in one place.
+"""The registry of aggregate functions: names, typing rule and accumulator, registered in one place.
 
-A module of a topic enters its functions when it is imported; `headgate.expressions.functions` imports them all.
+The module of a topic registers its functions when it is imported; `headgate.expressions.functions` imports them all.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from headgate.graph.operators import AggregateCall
 from headgate.graph.types import BOOLEAN
 
 AccumulatorMaker = Callable[[AggregateCall, tuple[Expr, ...]], Accumulator]
-"""Makes the accumulator of a call from its arguments, which are null in rows that its FILTER clause leaves out."""
+"""Creates the accumulator of a call from its arguments, which are null in rows that its FILTER clause excludes."""
 
 
 @dataclass(frozen=True)
 class AggregateFunction:
-    """One aggregate function. `distinct`: it takes DISTINCT. `keeps_nulls`: a null argument is a value as any other."""
+    """One aggregate function. `distinct`: it accepts DISTINCT. `keeps_nulls`: null arguments are values like others."""
 
     types: AggregateRule
     make: AccumulatorMaker
@@ -63,17 +63,17 @@ def aggregate(
     distinct: bool = True,
     keeps_nulls: bool = False,
 ) -> Callable[[AccumulatorMaker], AccumulatorMaker]:
-    """Enters aggregates that share a rule and the maker it decorates. `aliases` maps alias to canonical name."""
+    """Registers aggregates that share a rule and the decorated maker. `aliases` maps alias to canonical name."""
 
-    def enter(make: AccumulatorMaker) -> AccumulatorMaker:
+    def register(make: AccumulatorMaker) -> AccumulatorMaker:
         for name in names:
             if name in AGGREGATES:
-                raise ValueError(f"the aggregate function {name} is entered twice")
+                raise ValueError(f"the aggregate function {name} is registered twice")
             AGGREGATES[name] = AggregateFunction(types, make, distinct, keeps_nulls)
         _ALIASES.update(aliases)
         return make
 
-    return enter
+    return register
 
 
 def is_aggregate(name: str) -> bool:
@@ -110,7 +110,7 @@ def resolve_aggregate(name: str, args: Sequence[pa.DataType], distinct: bool = F
 
 
 def accumulator(call: AggregateCall) -> Accumulator:
-    """The accumulator of an aggregate call. Raises ValueError for a function that is not entered."""
+    """The accumulator of an aggregate call. Raises ValueError for an unknown function."""
     if call.name == "python":
         return PythonAggregate(call, _filtered(call, keeps_nulls=True))
     function = AGGREGATES.get(call.name)
@@ -121,12 +121,12 @@ def accumulator(call: AggregateCall) -> Accumulator:
 
 
 def _filtered(call: AggregateCall, keeps_nulls: bool) -> tuple[Expr, ...]:
-    """The arguments of a call with its FILTER clause: null where it is not true, and not computed there either."""
+    """The arguments of a call: null, and not computed, in rows for which its FILTER clause is not true."""
     if call.where is None:
         return call.args
     passed = _where(call.where, Literal(BOOLEAN, True))
     values = tuple(_where(call.where, arg) for arg in call.args)
-    # Where null is a value, and where there is no argument (count), another column says which rows count.
+    # If null is a value, or there is no argument (count), an extra column marks the rows that count.
     return (*values, passed) if keeps_nulls or not values else values
 
 

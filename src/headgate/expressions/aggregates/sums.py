@@ -118,7 +118,7 @@ def _carried(high: pa.Array, low: pa.Array) -> list[pa.Array]:
 
 
 class FloatSum:
-    """The sum of floating numbers."""
+    """The sum of floating-point numbers."""
 
     needs_ids = False
     needs_order = False
@@ -139,7 +139,7 @@ class FloatSum:
 
 
 class DecimalSum:
-    """The sum of decimals, in 256 bits where 128 might not do."""
+    """The sum of decimals, in 256 bits where 128 might overflow."""
 
     needs_ids = False
     needs_order = False
@@ -213,7 +213,7 @@ def _half_up(sums: pa.Array, counts: pa.Array) -> pa.Array:
 
 
 def _decimal_mean(sums: pa.Array, counts: pa.Array, result: pa.DataType) -> pa.Array:
-    """One division a group, in Python's decimals: Arrow's decimal division would round down."""
+    """One division per group, in Python's decimals: Arrow's decimal division would round down."""
     unit = Decimal(1).scaleb(-result.scale)
     with localcontext() as context:
         context.prec = 80

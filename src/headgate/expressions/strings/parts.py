@@ -123,7 +123,7 @@ def first_place(text: pa.Array, search: str) -> pa.Array:
 
 
 def _instr_types(name: str, types: Types, literals: Literals) -> Signature:
-    """instr(text, search[, from[, occurrence]]): from a place, or from the end if it is negative."""
+    """instr(text, search[, from[, occurrence]]): from a position, or from the end if it is negative."""
     found = takes((STRING, STRING, INT, INT), INT, 2, constant=(1,))(name, types, literals)
     return found if len(types) == 2 else replace(found, native=False)
 

@@ -1,7 +1,7 @@
 """Translates Java's regular expressions and LIKE patterns to RE2, where both match the same.
 
-Spark matches with java.util.regex, Arrow with RE2. The reader below takes the part of Java's syntax whose meaning
-RE2 shares, spells out what differs (`.`, `\\s`, `$`), and gives None for the rest, which stays with Spark.
+Spark matches with java.util.regex, Arrow with RE2. The reader below accepts the part of Java's syntax whose meaning
+RE2 shares, spells out what differs (`.`, `\\s`, `$`), and returns None for the rest, which Spark matches.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 class Pattern:
     """A regular expression for RE2.
 
-    `extracts`: groups capture the same text; `replaces`: replacing all matches gives the same; `plain`: the text
-    it stands for if it is nothing but text.
+    `extracts`: groups capture the same text as in Java; `replaces`: replacing all matches gives the same result;
+    `plain`: the text that the pattern matches, if it has no special characters.
     """
 
     text: str

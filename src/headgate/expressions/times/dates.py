@@ -37,7 +37,7 @@ TRUNCATIONS = {
 }
 """Units of trunc and date_trunc by their spellings."""
 
-# Arrow arrays are made where they are used: the first one that a process makes imports pandas.
+# Arrow arrays are created where they are used: creating the first one in a process imports pandas.
 _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 

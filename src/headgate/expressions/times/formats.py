@@ -74,7 +74,7 @@ _DEFAULT = "yyyy-MM-dd HH:mm:ss"
 
 
 class _Clock:
-    """The parts of wall-clock times, computed when asked for."""
+    """The parts of wall-clock times, computed on demand."""
 
     def __init__(self, clock: Numbers) -> None:
         self.days = clock // DAY
@@ -163,7 +163,7 @@ def _from_unixtime(call: Call) -> Kernel:
 
 
 def _parsed_types(name: str, types: Types, literals: Literals) -> Signature:
-    """A cast without a pattern; with one, Catalyst reads text, and dates and times are cast whatever it says."""
+    """Without a pattern, a cast. With one, Catalyst parses text; dates and times are cast, whatever the pattern."""
     count_arguments(name, types, 1, 2)
     result = DATE if name == "to_date" else TIMESTAMP
     if len(types) == 1:

@@ -228,7 +228,7 @@ def _from_unix(call: Call) -> Kernel:
         values = numbers(array)
         outside = np.abs(values.astype(np.float64)) * unit >= 2.0**63
         if (outside if missing is None else outside & ~missing).any():
-            raise EvaluationError("DATETIME_OVERFLOW", "Datetime operation overflow: a number beyond the ends of time.")
+            raise EvaluationError("DATETIME_OVERFLOW", "Datetime operation overflow: the number is out of range.")
         return rebuilt(values * unit, TIMESTAMP, missing)
 
     return run

@@ -1,4 +1,4 @@
-"""EXTRACT from intervals: days, and the hours, minutes and seconds that are left."""
+"""EXTRACT from intervals: days, and the remaining hours, minutes and seconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RESULTS = {
     "interval_minutes": TINYINT,
     "interval_seconds": pa.decimal128(8, 6),
 }
-# The unit that is left over after the one above, and the unit that is counted.
+# The next larger unit, whose multiples are removed, and the unit that is counted.
 _UNITS = {"interval_hours": (DAY, 3_600 * SECOND), "interval_minutes": (3_600 * SECOND, 60 * SECOND)}
 
 

@@ -1,4 +1,4 @@
-"""Operators as immutable data: the nodes of the query graph, one a file. `operator.py` says what each describes."""
+"""Operators as immutable data: the nodes of the query graph, one per file. `operator.py` defines their interface."""
 
 from headgate.graph.operators.aggregate import Aggregate, AggregateCall
 from headgate.graph.operators.distinct import Distinct

@@ -21,7 +21,7 @@ class AggregateCall(Clause):
     """One aggregate function. `where` is its FILTER clause; `option` carries constants (for example a precision).
 
     A user-defined aggregate has the name "python", "module:Class" as its option, and the columns of its state. As with
-    functions (`Call`), `time_limit` is in seconds and no part of the identity.
+    functions (`Call`), `time_limit` is in seconds and not part of the identity.
     """
 
     name: str
@@ -44,7 +44,7 @@ class AggregateCall(Clause):
 
     @property
     def label(self) -> str:
-        """The name of the function for people."""
+        """The name of the function for users."""
         return self.option.rpartition(":")[2] if self.name == "python" else self.name
 
     def describe(self, write: Write, names: Sequence[str]) -> str:
@@ -103,14 +103,14 @@ class Aggregate(Unary):
         return replace(self, schema=schema, calls=tuple(self.calls[i - first] for i in kept), having=having), places
 
     def below(self, column: int) -> Expr | None:
-        """A condition on keys holds for all rows of a group or none; but windows of rows would hold other rows."""
+        """A condition on keys holds for all rows of a group or none; below windows of rows it would change them."""
         if self.window is not None and self.window.kind == "rows":
             return None
         return self.keys[column - self.first_key] if self.first_key <= column < self.first_call else None
 
     @property
     def partition_keys(self) -> tuple[tuple[Expr, ...], ...] | None:
-        """Windows of rows count the rows of all groups."""
+        """Windows of rows count the rows of all groups, so they cannot be divided by key."""
         rows = self.window is not None and self.window.kind == "rows"
         return () if rows else tuple((key,) for key in self.keys)
 

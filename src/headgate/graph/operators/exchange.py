@@ -1,4 +1,4 @@
-"""What stands at the two ends of an exchange between replicas: an operator in two halves, and the end of a fragment."""
+"""The operators of an exchange between replicas: the two halves of an operator, and the end of a fragment."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from headgate.graph.operators.operator import ColumnScope, Operator, Unary, Writ
 from headgate.graph.operators.top import Top
 
 FIRST_KEY = 1
-"""The position of the first key among the columns of partial states; before it stands the pane."""
+"""The position of the first key among the columns of partial states; the pane is before it."""
 
 ROWS = "rows before the exchange"
 
 
 @dataclass(frozen=True, eq=False)
 class Send(Unary):
-    """The end of a fragment: its rows, and how far it has come, go to the replicas that read its stream."""
+    """The end of a fragment: sends its rows and its watermark to the replicas that read its stream."""
 
     @property
     def detail(self) -> str:
@@ -102,11 +102,11 @@ class Merge(AggregateHalf):
 
 @dataclass(frozen=True, eq=False)
 class Candidates(Top):
-    """The first half of a Top: the rows of a replica that may be among the first of all, as they are."""
+    """The first half of a Top: the rows of a replica that may be among the first of all replicas, unchanged."""
 
     @property
     def partition_keys(self) -> tuple[tuple[Expr, ...], ...] | None:
-        """Rows may go anywhere: each replica keeps the first of its own."""
+        """Rows may go to any replica: each keeps the first of its own rows."""
         return None
 
     def located(self, expr: Expr) -> tuple[Expr, ...] | None:

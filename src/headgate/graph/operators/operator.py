@@ -1,6 +1,6 @@
-"""What every operator says of itself: all that the passes over a graph need to know to treat it like any other.
+"""The interface of operators: what the passes over a graph need to know about each of them.
 
-An operator is what to do, over inputs that are operators themselves; how it is done is in `headgate.operators`.
+An operator describes what is computed from its inputs, which are operators too; `headgate.operators` computes it.
 Two operators are equal when they do the same to equal inputs, whatever their columns are called.
 All times and durations are microseconds.
 """
@@ -26,7 +26,7 @@ OUTPUT = "output"
 TABLE = "table"
 
 Write = Callable[[Expr, Sequence[str]], str]
-"""Writes an expression over columns of these names for people."""
+"""Writes an expression over columns of these names for users."""
 
 
 def over(scope: ColumnScope) -> dict[str, ColumnScope]:
@@ -42,26 +42,26 @@ class Clause:
 class Operator(Structural):
     """One node. `schema` is its output: the columns of the inputs that it `passes`, then columns of its own.
 
-    Subclasses are frozen dataclasses. Their expressions are found by type, wherever they stand in the fields, and are
-    over the first input unless the field says otherwise (`over`). The defaults below are those of an operator of which
-    nothing is known: no condition moves below it, no expression is computed below it.
+    Subclasses are frozen dataclasses. Their expressions are found by type, anywhere in the fields, and are over the
+    first input unless the field says otherwise (`over`). The defaults below suit any operator: no condition moves below
+    it, and no expression is computed below it.
     """
 
     schema: Schema = field(compare=False)
 
     stateful: ClassVar[bool] = False
     passes_batches: ClassVar[bool] = False
-    """Its output is the input's batches, of which it may drop rows: columns computed at the source stay with them."""
+    """It passes on its input's batches, perhaps with fewer rows: columns computed at the source stay with them."""
     compares_rows: ClassVar[bool] = False
     """It reads every column of its input."""
     narrows: ClassVar[bool] = True
-    """Its columns may be reduced to those that one reader needs. False: it is shared as it is."""
+    """Its columns may be reduced to those that one reader needs. False: it is shared with all its columns."""
     makes_rows: ClassVar[bool] = False
     """Its output shares no memory with its input."""
     cost: ClassVar[float] = 1e-7
     """Seconds per row, by order of magnitude: the scheduler's estimate until it has measured."""
     selectivity: ClassVar[float] = 1.0
-    """Rows out per row in: the same."""
+    """Rows out per row in: an estimate too, until it is measured."""
 
     # Inputs and expressions -------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class Operator(Structural):
         return frozenset(found)
 
     def pruned(self, used: frozenset[int]) -> tuple[Operator, dict[int, int]]:
-        """The operator without own columns that are not used, and the new positions of the columns that are left."""
+        """The operator without unused columns of its own, and the new positions of the remaining columns."""
         return self, {i: i for i in range(len(self.schema))}
 
     # What may move below it -------------------------------------------------------------------------------
@@ -165,12 +165,12 @@ class Operator(Structural):
     """A condition moves below only if it names a column, and cannot raise: below, it sees more rows."""
 
     def below(self, column: int) -> Expr | None:
-        """An output column over the inputs, if a condition on it may be applied to them instead; else None."""
+        """An output column as an expression over the inputs, if a condition on it may be applied there; else None."""
         return None
 
     def obstacle(self, number: int | None) -> str | None:
         """Why an expression over columns of an input cannot be computed below this operator, in the words of an error
-        (`it …`); None if it can. `number` None: over columns of its own."""
+        (`it …`); None if it can. `number` is the input, None for the operator's own columns."""
         return f"it stands above a {self.kind}"
 
     # How it is divided among replicas ---------------------------------------------------------------------
@@ -180,13 +180,13 @@ class Operator(Structural):
         """The keys by which its state can be divided: rows that differ in one of them never meet in it.
 
         A key is one expression per input, over the columns of that input, all of the same type. Empty: all rows must
-        come to one place. None: it has no state, and rows may go anywhere.
+        go to one replica. None: it has no state, and rows may go to any replica.
         """
         return () if self.stateful else None
 
     def located(self, expr: Expr) -> tuple[Expr, ...] | None:
-        """An expression over its output as expressions over its inputs, one for each: all rows that an output row is
-        made of have the same value of them. None if there are none, or if its state cannot be divided by them.
+        """Rewrites an expression over its output as one expression per input, which has the same value on all rows that
+        contribute to an output row. None if that is impossible, or if its state cannot be divided by the expressions.
         """
         if self.passes != (0,) or not expr.columns or max(expr.columns) >= len(self.inputs[0].schema):
             return None
@@ -208,11 +208,11 @@ class Operator(Structural):
                 found[column] = origins[0]
         return found
 
-    # Words ------------------------------------------------------------------------------------------------
+    # Text -------------------------------------------------------------------------------------------------
 
     @property
     def kind(self) -> str:
-        """The word for it in explain, statistics and defaults: select, project, aggregate …"""
+        """Its name in explain, statistics and defaults: select, project, aggregate …"""
         return type(self).__name__.lower()
 
     @cached_property
@@ -227,11 +227,11 @@ class Operator(Structural):
         raise NotImplementedError
 
     def describe(self, write: Write) -> str:
-        """What it does, in one line for people, without its kind and its inputs."""
+        """What it does, in one line for users, without its kind and its inputs."""
         return self.detail
 
     def _written(self, exprs: Iterable[Expr], write: Write) -> list[str]:
-        """Expressions over the inputs' columns, for people."""
+        """Expressions over the inputs' columns, for users."""
         names = [name for each in self.inputs for name in each.schema.names]
         return [write(expr, names) for expr in exprs]
 
@@ -265,7 +265,7 @@ def concat(*schemas: Schema) -> Schema:
 
 
 def _changed(value: Any, scope: ColumnScope, change: Callable[[ColumnScope, Expr], Expr]) -> Any:
-    """A value with each expression in it replaced; the value itself if none is different."""
+    """A value with each expression in it replaced; the same object if none changes."""
     if isinstance(value, Expr):
         return change(scope, value)
     if isinstance(value, tuple):

@@ -26,7 +26,7 @@ class Source(Operator):
 
 
 def source_of(node: Operator) -> Source | None:
-    """The source whose batches an operator's output is, with fewer rows at most; None if it is anything else."""
+    """The source whose batches an operator passes on, perhaps with fewer rows; None if it computes new ones."""
     while node.passes_batches:
         (node,) = node.inputs
     return node if isinstance(node, Source) else None

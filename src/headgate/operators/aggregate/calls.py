@@ -17,9 +17,9 @@ _PENDING = 32768
 
 
 class Calls:
-    """`exprs` are the inputs of all functions, each once; `types` the columns of all states.
+    """All aggregate calls of an operator: `exprs` are their inputs, each once; `types` the columns of all states.
 
-    Operators buffer rows until there are `lot`.
+    Operators group the rows that they buffer when there are `buffer_rows` of them.
     """
 
     def __init__(self, calls: Sequence[AggregateCall]) -> None:
@@ -29,8 +29,8 @@ class Calls:
         self.types = [t for acc in self._accumulators for t in acc.types]
         self.needs_order = any(acc.needs_order for acc in self._accumulators)
         self._needs_ids = any(acc.needs_ids for acc in self._accumulators)
-        # A user's aggregate must see its rows while they are processed: an error elsewhere would not be its query's.
-        self.lot = 1 if any(isinstance(acc, PythonAggregate) for acc in self._accumulators) else _PENDING
+        # A user's aggregate gets its rows at once: an error raised later would not be attributed to its query.
+        self.buffer_rows = 1 if any(isinstance(acc, PythonAggregate) for acc in self._accumulators) else _PENDING
 
     def partial(
         self, keys: Sequence[pa.Array], inputs: Sequence[pa.Array], rows: int
@@ -77,7 +77,7 @@ class Calls:
         return found, [self._typed(column, at) for at, column in enumerate(c for state in merged for c in state)]
 
     def results(self, states: Sequence[pa.Array]) -> list[pa.Array]:
-        """The value of each function, one a state."""
+        """The value of each function, one per state."""
         values = []
         place = 0
         for acc in self._accumulators:
@@ -90,7 +90,7 @@ class Calls:
 
 
 def unique(exprs: Sequence[Expr]) -> tuple[list[Expr], list[int]]:
-    """Each different expression once, and the position of each given one among them."""
+    """The distinct expressions, and the position of each given one among them."""
     places: dict[Expr, int] = {}
     positions = [places.setdefault(e, len(places)) for e in exprs]
     return list(places), positions

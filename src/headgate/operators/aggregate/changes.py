@@ -24,7 +24,7 @@ from headgate.operators.settings import Settings
 
 @implements(Aggregate, when=lambda node: node.window is None)
 class LiveChanges:
-    """One row of state a group. The newest state of a group replaces the one before, which is flagged as gone.
+    """One row of state per group. The newest state of a group replaces the previous one, which is flagged as gone.
 
     A group that passes HAVING is emitted whenever it changes; one that was emitted and no longer passes is emitted
     once more, as deleted. Without keys there is one group, which exists before any row does, as in Spark.
@@ -90,7 +90,7 @@ class LiveChanges:
         return batches, FOREVER if watermark >= FOREVER else NEVER
 
     def _changed(self, keys: list[pa.Array], states: list[pa.Array]) -> list[Batch]:
-        """Updates the groups; returns the new rows of those that are shown or were."""
+        """Updates the groups; returns the new rows of those that are emitted, or were before."""
         size = len(keys[0]) if keys else 1
         hashes = hashed(keys, size)
         labels, pieces = [np.arange(size)], [pa.Table.from_arrays(states, names=self._state_names)]

@@ -1,4 +1,4 @@
-"""Aggregates in two halves: states of groups before an exchange between replicas, merged behind it."""
+"""Aggregates in two halves: states of groups before an exchange between replicas, merged after it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headgate.operators.settings import Settings
 
 @implements(Partial, when=lambda node: node.aggregate.window is not None)
 class LivePartialWindowed(LiveWindowed):
-    """The states of each batch by pane and group; no state of its own but the watermark that makes rows late."""
+    """The states of each batch by pane and group. Its only state is the watermark, which makes rows late."""
 
     counts_closed = True
 
@@ -64,7 +64,7 @@ class LivePartialChanges(LiveChanges):
 
 @implements(Merge, when=lambda node: node.aggregate.window is not None)
 class LiveMergeWindowed(LiveWindowed):
-    """Windows of merged states. The rows are in time: the watermark comes behind all that it makes late."""
+    """Windows of merged states. No state is late here: a watermark arrives after all states before it."""
 
     def __init__(self, node: Merge, settings: Settings) -> None:
         super().__init__(node.aggregate, settings)

@@ -13,7 +13,7 @@ from headgate.operators.evaluate import select
 
 
 class AggregateOutput:
-    """Makes batches of results. Their arrival is that of the newest rows, which completed them."""
+    """Builds batches of results. Their arrival is that of the newest rows, which completed them."""
 
     def __init__(self, node: Aggregate) -> None:
         self._names = node.schema.names

@@ -1,4 +1,4 @@
-"""The state of windows: one row a pane and group, in immutable runs, merged when of similar size."""
+"""The state of windows: one row per pane and group, in immutable runs, merged when of similar size."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PaneRun:
 
 
 class PaneStore:
-    """Partial states by (code, keys). Rows are grouped in lots, runs are merged when the newer is as large."""
+    """Partial states by (code, keys). Rows are buffered and then grouped; runs of similar size are merged."""
 
     def __init__(self, calls: Calls, key_types: Sequence[pa.DataType]) -> None:
         self._calls = calls
@@ -50,7 +50,7 @@ class PaneStore:
         """Takes rows: the code of each, its flat keys, and the inputs of the calls."""
         self._pending.append([pa.array(codes), *keys, *inputs])
         self._pending_rows += len(codes)
-        if self._pending_rows >= self._calls.lot:
+        if self._pending_rows >= self._calls.buffer_rows:
             self.flush()
 
     def add_states(self, columns: Sequence[pa.Array]) -> None:
@@ -67,7 +67,7 @@ class PaneStore:
         codes = columns[0].to_numpy()
         cut = 1 + self._keys
         if codes.min() == codes.max() and self._keys:
-            # One pane, as most lots are: the code need not be part of the key.
+            # All rows are in one pane (the usual case): the code need not be part of the key.
             keys, states = self._calls.partial(columns[1:cut], columns[cut:], rows)
             keys = [pa.repeat(pa.scalar(int(codes[0]), pa.int64()), len(keys[0])), *keys]
         else:
@@ -101,7 +101,7 @@ class PaneStore:
 
     @property
     def lowest(self) -> int | None:
-        """The lowest code there is; None if there is no state."""
+        """The lowest code; None if there is no state."""
         ends = [int(run.codes[run.start]) for run in self._runs if run.rows]
         ends += [int(columns[0].to_numpy().min()) for columns in self._pending]
         return min(ends, default=None)
@@ -124,7 +124,7 @@ class PaneStore:
             if not run.rows:
                 continue
             if run.start > 1024 and run.start > run.rows:
-                # Copied, so that the memory of the rows before it is freed.
+                # Copied, so that the memory of the dropped rows is freed.
                 run = self._run([one_chunk(c).take(pa.array(np.arange(run.rows))) for c in run.live().columns])
             kept.append(run)
         self._runs = kept
@@ -139,7 +139,7 @@ class PaneStore:
         return int(pending + sum(run.live().nbytes for run in self._runs))
 
     def snapshot(self, meta: dict[str, object]) -> Snapshot:
-        """The runs as they are; the metadata says from which row on they are needed."""
+        """The runs, whole; the metadata holds the first row of each that is still needed."""
         self.flush()
         parts = {f"run-{run.number}": run.table for run in self._runs}
         starts = {f"run-{run.number}": run.start for run in self._runs}

@@ -44,7 +44,7 @@ class LiveSessions:
     def __init__(self, node: Aggregate, settings: Settings) -> None:
         window = node.window
         if window is None or window.on is None:
-            raise ValueError("a session window needs the event time that it is on")
+            raise ValueError("a session window needs an event time")
         self._gap = window.length
         self._grace = 0 if any(isinstance(below, Union) for below in node.input.walk()) else window.length
         self._calls = Calls(node.calls)
@@ -91,7 +91,7 @@ class LiveSessions:
         self._seen += len(times)
         self._pending.append([*flatten(values[:count]), pa.array(times), *inputs])
         self._pending_rows += len(times)
-        if self._pending_rows >= self._calls.lot:
+        if self._pending_rows >= self._calls.buffer_rows:
             self._flush()
         return []
 

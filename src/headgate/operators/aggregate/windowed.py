@@ -1,7 +1,7 @@
 """Aggregates over windows of time (tumbling, hopping) and of rows, by panes.
 
-Every row goes to one pane; a window is put together from its panes when the watermark passes its end (the sub-
-aggregation of Li et al., "No pane, no gain", SIGMOD Record 2005). So the state is panes × groups, whatever the rows.
+Every row goes to one pane; a window is assembled from its panes when the watermark passes its end (the sub-aggregation
+of Li et al., "No pane, no gain", SIGMOD Record 2005). So the size of the state is panes × groups, not rows.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _EXPANDED = 1 << 20
 
 @implements(Aggregate, when=lambda node: node.window is not None and node.window.kind != "session")
 class LiveWindowed:
-    """One aggregate over windows. Windows of rows count rows as time: row n, from 0, comes at time n.
+    """One aggregate over windows. Windows of rows use the row number as time: row n, counted from 0, has time n.
 
-    A row is late if its last window ended at or before the watermark under which it came. A row that is late for
-    some of its windows only (its stream may be ahead of this operator's watermark, behind a union) counts for the
-    others: how many it missed is part of its code, which is pane * most + missed.
+    A row is late if its last window ended at or before its watermark (`Batch.watermark`). A row that is late for only
+    some of its windows (after a union, its stream may be ahead of this operator's watermark) counts for the others:
+    the number of windows that it missed is part of its code, which is pane * most + missed.
     """
 
     counts_closed: ClassVar[bool] = False
-    """Whether a row's missed windows include those that this operator has closed itself: another one assembles them."""
+    """Whether a row's missed windows include those closed by this operator: true if another one assembles windows."""
 
     def __init__(self, node: Aggregate, settings: Settings) -> None:
         window = node.window
         if window is None:
-            raise ValueError("an aggregate without a window is not put out by windows")
+            raise ValueError("LiveWindowed needs an aggregate with a window")
         self._by_rows = window.kind == "rows"
         self._panes = Panes(window)
         self._calls = Calls(node.calls)
@@ -99,7 +99,7 @@ class LiveWindowed:
         keep = None if valid is None else valid.to_numpy(zero_copy_only=False)
         late = None
         if watermark != NEVER and len(times):
-            # All windows of a time before this have ended: the last of them starts one slide earlier at most.
+            # All windows of earlier times have ended.
             late = times < panes.ended_before(watermark)
         if late is not None and late.any():
             late = late if keep is None else late & keep

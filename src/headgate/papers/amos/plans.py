@@ -3,7 +3,7 @@
 The selectivities and times in Fig. 4 are illegible (except Op4: 0.25 and 0.25; read as 0.25 and half of Op1's time).
 The paper does not give the rates, the start-up cost of an operator, the time slice or the length of a run. They were
 fixed on seeds 101 to 106 by Fig. 2 alone, before AMoS ran with them: docs/papers.md lists every setting tried. The
-Chain paper (002's reference 3), from which the plans are taken, could not be had.
+Chain paper (002's reference 3), from which the plans are taken, was not available.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class AmosRun:
 
 
 def numbers(seed: int, seeds: int = SEEDS) -> list[int]:
-    """The seeds of the runs of an experiment; different experiments seeds share none, and none is a tuning seed."""
+    """The seeds of the runs of an experiment; different experiment seeds share none, and none is a tuning seed."""
     return [1000 * seed + number for number in range(1, seeds + 1)]
 
 

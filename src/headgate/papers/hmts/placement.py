@@ -2,8 +2,8 @@
 
 Algorithm 1 joins operators only while their capacity is not negative, so with exact costs and rates the claim is true
 by construction. Here the algorithms see costs and rates as a system measures them, each off by a random factor, and the
-capacities are computed from the true ones. Only virtual operators of two or more are counted: the others are what they
-are under any placement.
+capacities are computed from the true ones. Only virtual operators of two or more operators are counted: the capacity
+of a single operator does not depend on the placement.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headgate.scheduling.hmts import capacity, loads, place_queues
 
 OURS, SIMPLIFIED, CHAIN = "Algorithm 1", "simplified segment", "Chain"
 SIZES = (10, 100, 1000)
-# Graphs of a size: so many that they have this many operators together, and at least `GRAPHS`.
+# Number of graphs of each size: enough for this many operators in total, and at least `GRAPHS`.
 OPERATORS, GRAPHS = 4_000, 4
 # A measured cost or rate is off by a factor of up to this much, up or down.
 ERROR = 1.5

@@ -27,7 +27,7 @@ from headgate.scheduling.view import Performance, View
 class ClassAmos(Amos):
     """AMoS over the units of one class, judged by the results and queues of that class alone.
 
-    Levels of queues are sampled when an interval ends: their integrals are the means of two samples.
+    Levels of queues are sampled when an interval ends: their integrals are computed from the mean of two samples.
     """
 
     def __init__(self, cls: str, **parameters: Any) -> None:
@@ -54,7 +54,7 @@ class ClassAmos(Amos):
         )
         elapsed = now - self._since
         total = self._total
-        # The totals of queries that were dropped are gone: then nothing counts as delivered.
+        # Totals fall when a query is dropped: such an interval counts as one without results.
         total.results += max(0.0, levels[0] - before[0])
         total.delay += max(0.0, levels[1] - before[1])
         total.queued_rows += elapsed * (levels[2] + before[2]) / 2
@@ -76,7 +76,7 @@ CUTS = ("policy", "sources", "every")
 
 
 def _learning(policy: Auto) -> str:
-    """The parameters that what is learned depends on."""
+    """The policy without the parameters that do not affect what is learned."""
     return described(replace(policy, k=1.0, shares={}, cuts=CUTS[0]))
 
 
@@ -112,12 +112,12 @@ class Auto(SelectionParameters, Policy):
         return cls.priority * self.shares.get(cls.name, 1.0)
 
     def continues(self, before: Policy) -> None:
-        """Other shares, another period or cut: what the classes have learned stays."""
+        """Keeps what the classes have learned if only shares, period or cut differ."""
         if isinstance(before, Auto) and _learning(before) == _learning(self):
             self._classes = before._classes
 
     def inner_of(self, cls: str) -> ClassAmos:
-        """The selection of a class; begins with the first candidate."""
+        """The selection of a class; it starts with the first candidate."""
         if cls not in self._classes:
             # Candidates may learn, so each class has its own.
             made = ClassAmos(

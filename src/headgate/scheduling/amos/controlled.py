@@ -1,13 +1,13 @@
 """A learner that compares candidates at equal load: the backlog each leaves, given the backlog it found.
 
-The result of an interval depends far more on its load than on the policy that runs in it, and a delay shows only when
-the result comes out, perhaps under another policy. So this learner uses the backlog: by Little's law the total delay of
-results is the area under the results still due. And a processor that is never idle delivers more the less time it loses
-(to start-up costs, for example): lost time shows in the remaining work. A regression over all intervals explains the
-backlog at an interval's end by the backlog at its start, the arrivals, and the candidate that ran. The effect of a
-candidate is a constant and a share of the work that waits: one algorithm may be best in a burst and another after it.
-The next candidate is drawn by Thompson sampling from the distribution of these effects at the present backlog. All
-quantities are square roots: counts of arrivals and results then vary alike whether the backlog is small or large.
+The result of an interval depends far more on its load than on the policy that runs in it, and a delay is known only
+when the result is delivered, perhaps under another policy. So this learner uses the backlog: by Little's law the total
+delay of results is the area under the number of results still due. A processor that is never idle delivers more results
+if it loses less time (to start-up costs, for example): lost time shows in the remaining work. A regression over all
+intervals explains the backlog at an interval's end by the backlog at its start, the arrivals, and the candidate that
+ran. The effect of a candidate is a constant plus a share of the waiting work: one algorithm may be best in a burst and
+another after it. The next candidate is drawn by Thompson sampling from the distribution of these effects at the present
+backlog. All quantities are square roots, so that the variance of counts does not depend on the size of the backlog.
 """
 
 from __future__ import annotations

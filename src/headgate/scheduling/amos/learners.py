@@ -110,7 +110,7 @@ class Thompson(_Discounted):
             if count <= 0:
                 return random.gauss(1.0, 1.0)
             mean = self.mean(name)
-            # A minimum spread, so that a lucky start does not decide for ever.
+            # A minimum spread, so that a lucky start does not decide forever.
             spread = max(self.square[name] / count - mean * mean, 0.0) ** 0.5 + 0.1
             return random.gauss(mean, spread / sqrt(count))
 

@@ -30,7 +30,7 @@ from headgate.scheduling.view import Performance, View
 _HISTORY = 100
 # Decisions in a saved state: it is written with every epoch.
 _DECISIONS = 3
-# Intervals that are longer than so many times the usual one are not scored.
+# Intervals longer than this many times the usual one are not scored.
 _PAUSE = 10
 # A learner that watches the backlog sees it this often (s), if a candidate runs longer.
 _SAMPLE = 1.0
@@ -38,7 +38,7 @@ _SAMPLE = 1.0
 
 @dataclass
 class SelectionParameters:
-    """The parameters of every policy that selects among others; a policy has candidates of its own as default."""
+    """The parameters of every policy that selects among others; each policy has its own default candidates."""
 
     policies: tuple[Policy, ...] = parameter("policies", tuple, "the candidates, joined by +")
     weights: Mapping[str, float] = parameter("weights", lambda: {"delay": 1.0}, "the spec, as in delay*0.7+output*0.3")
@@ -174,7 +174,7 @@ class Amos(SelectionParameters, Policy):
             policy.pursue(objectives)
 
     def state(self) -> dict[str, Any]:
-        """Everything but the older history: it grows with every selection, and only people read it."""
+        """Everything except the older history, which grows with every selection and is only shown to people."""
         version, words, gauss = self._random.getstate()
         return {
             "policies": [policy.state() for policy in self.policies],

@@ -14,7 +14,7 @@ from headgate.scheduling.view import View
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """c(v), the mean time for an element, and d(v), the mean time between elements (inf: none come)."""
+    """c(v), the mean time for an element, and d(v), the mean time between elements (inf: no elements arrive)."""
 
     c: float
     d: float

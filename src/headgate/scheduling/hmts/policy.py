@@ -44,9 +44,11 @@ def balance(view: View, units: Units, threads: int) -> list[list[int]]:
 @register()
 @dataclass
 class Hmts(Policy):
-    """First level: units by `placement`; second: `threads` partitions (by default one a unit), each under its
-    own copy of an `inner` policy; third: threads by the priority of their highest class and the specs of their
-    queries, with aging, for a `slice` of time each.
+    """Three levels: units, partitions of units, each under its own policy, and threads by priority with aging.
+
+    First level: units by `placement`; second: `threads` partitions (by default one per unit), each under its own copy
+    of an `inner` policy; third: threads by the priority of their highest class and the specs of their queries, with
+    aging, for a `slice` of time each.
 
     `placement=stall` is Algorithm 1 from the measured c(v) and d(v), repeated every `interval`, but changed
     only if a unit's capacity has fallen below −`hysteresis`·d, or if queues can be saved with that margin.
@@ -56,7 +58,7 @@ class Hmts(Policy):
     inner: tuple[Policy, ...] = parameter(
         "policies", lambda: (Fifo(),), "the policies of the partitions in turn, joined by +"
     )
-    threads: float = parameter("count", inf, "partitions (default: one a unit)")
+    threads: float = parameter("count", inf, "partitions (default: one per unit)")
     placement: str = parameter("choice", "stall", "where queues are placed", ("stall", "every", "sources", "inner"))
     aging: float = parameter("positive", 1.0, "priority gained per second of waiting")
     slice: float = parameter("seconds", 0.01, "time after which a thread yields to one ahead of it")

@@ -15,7 +15,7 @@ URGENT = 0.999
 """The most that a spec adds to a priority: the priorities of classes are whole numbers, so a class stays ahead."""
 
 LOOK = 0.05
-"""Seconds between two looks at the rows that wait for queries with a spec."""
+"""Seconds between two checks of the rows that wait for queries with a spec."""
 
 
 def latencies(topology: Topology, units: Units) -> dict[int, float]:
@@ -90,7 +90,7 @@ class ThreadSelector(Selector):
         self._heap = [(key - change.get(thread, 0.0), thread) for key, thread in self._heap]
         heapify(self._heap)
 
-    def _heed_specs(self, now: float) -> None:
+    def _apply_specs(self, now: float) -> None:
         """Sets the priorities of threads by how long rows have waited for queries with a latency spec."""
         self._look_at = now + LOOK
         changed: dict[int, float] = {}
@@ -112,7 +112,7 @@ class ThreadSelector(Selector):
     def next(self, now: float) -> Grant | None:
         self._now = now
         if self._specs and now >= self._look_at:
-            self._heed_specs(now)
+            self._apply_specs(now)
         while self._heap:
             thread = heappop(self._heap)[1]
             self._waiting[thread] = False

@@ -78,9 +78,11 @@ class SuperboxSelector(Selector):
 @register("aurora")
 @dataclass
 class Trains(GrantLimits, Policy):
-    """`by=cost`: leaves to root, so every box is called once for all its tuples; `by=latency`: boxes by the
-    time to the output, each followed by all that is downstream of it; `by=memory`: boxes by bytes freed
-    per second."""
+    """Superboxes take turns; in a turn every ready box runs a train, in an order for latency, cost or memory.
+
+    `by=cost`: leaves to root, so every box is called once for all its tuples; `by=latency`: boxes by the time to the
+    output, each followed by the boxes downstream of it; `by=memory`: boxes by bytes freed per second.
+    """
 
     name: ClassVar[str] = "train"
     by: str = parameter("choice", "latency", "what a traversal minimizes", ("latency", "cost", "memory"))

@@ -37,7 +37,7 @@ class Chain(GrantLimits, Policy):
     units of the same rank, and the one furthest downstream goes first. A change to or from another policy that queues
     every edge then drains nothing.
 
-    Forks are cut as if each branch had a buffer of its own (see `chart-memory` for shared forks).
+    Forks are cut as if each branch had its own buffer (see `chart-memory` for shared forks).
     """
 
     name: ClassVar[str] = "chain"

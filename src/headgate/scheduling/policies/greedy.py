@@ -17,7 +17,7 @@ from headgate.scheduling.yields import memory_slope, rank_by
 @register()
 @dataclass
 class Greedy(GrantLimits, Policy):
-    """`of=memory`: (M_in − σ·M_out)/τ; `of=latency`: σ/τ, the results of the operator itself per second."""
+    """Rank with `of=memory`: (M_in − σ·M_out)/τ; with `of=latency`: σ/τ, the operator's own results per second."""
 
     name: ClassVar[str] = "greedy"
     of: str = parameter("choice", "memory", "which slope", ("memory", "latency"))

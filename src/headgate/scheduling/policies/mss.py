@@ -72,7 +72,7 @@ class SteepestSelector(Selector):
 @register()
 @dataclass
 class MaximumSlope(Policy):
-    """Looks `ahead` this many tuples in each queue."""
+    """The steepest segment of waiting tuples first, looking at `ahead` tuples of each queue."""
 
     name: ClassVar[str] = "mss"
     of: str = parameter("choice", "latency", "which slope", ("latency", "memory"))
@@ -93,7 +93,7 @@ class MaximumSlope(Policy):
 @register()
 @dataclass
 class TupleGreedy(MaximumSlope):
-    """Compares only the head tuples of the queues (001 §5): what MSS improves on."""
+    """Compares only the head tuples of the queues (001 §5): the baseline that MSS improves on."""
 
     name: ClassVar[str] = "tuple-greedy"
     ahead: int = parameter("count", 1, "tuples it looks ahead in each queue")

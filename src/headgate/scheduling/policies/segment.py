@@ -93,7 +93,7 @@ class SegmentPolicy(PathLimits, Policy):
 @register("simplified-segment")
 @dataclass
 class SimplifiedSegment(SegmentPolicy):
-    """At most two segments a path."""
+    """As `segment`, with at most two segments per path."""
 
     name: ClassVar[str] = "simplified"
     gamma: float = parameter("fraction", 0.5, "least ratio of release capacities that extends a segment")

@@ -47,7 +47,7 @@ class PathLimits(GrantLimits):
 class WalkSelector(Selector):
     """Takes the first path in the order of ranks with more than τ rows before it, and grants its operators in turn.
 
-    If no path has so many, the first one that has any row anywhere: a processor never idles while rows wait. A decision
+    If no path has more than τ, it takes the first one with any row: a processor never idles while rows wait. A decision
     reads every path, so it costs O(paths).
     """
 
