@@ -30,7 +30,7 @@ _QUICK_JVM = (
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _QUICK_JVM)
 # An archive of Spark's classes is used if there is one; tests make none.
 _archive = class_archive.archive()
-if _archive is None or not _archive.exists():
+if _archive is None or not class_archive.complete(_archive):
     os.environ[class_archive.SWITCH] = "off"
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", _QUICK_JVM)
 
@@ -38,6 +38,11 @@ os.environ.setdefault("SPARK_LAUNCHER_OPTS", _QUICK_JVM)
 def pytest_configure(config: pytest.Config) -> None:
     if SWITCH:
         sys.setswitchinterval(float(SWITCH))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests come first: at the end no process waits for a long test of another."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

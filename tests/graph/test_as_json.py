@@ -112,7 +112,7 @@ PLAIN = st.recursive(
     | st.decimals(allow_nan=False)
     | st.datetimes(timezones=st.sampled_from([None, UTC])).map(lambda found: found.replace(fold=0))
     | st.dates()
-    | st.times()
+    | st.times().map(lambda found: found.replace(fold=0))
     | st.timedeltas(),
     lambda inside: (
         st.lists(inside) | st.lists(inside).map(tuple) | st.dictionaries(st.text(), inside) | st.frozensets(st.text())

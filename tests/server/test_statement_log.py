@@ -42,6 +42,7 @@ def test_statements_are_kept_one_by_one() -> None:
             "CREATE QUERY a AS SELECT v FROM s; PAUSE QUERY a; RESUME QUERY a; PAUSE QUERY a",
             ["CreateQuery", "PauseQuery"],
         ),
+        ("CREATE QUERY a AS SELECT v FROM s; PAUSE QUERY a; RESUME QUERY a", ["CreateQuery"]),
         # Another query reads it: both statements stay.
         (
             "CREATE QUERY a AS SELECT v FROM s; CREATE QUERY b AS SELECT v FROM a; DROP QUERY a",

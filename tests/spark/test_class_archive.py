@@ -43,7 +43,17 @@ def test_it_is_made_once_and_used_from_then_on(cache: Path, written: list[Path])
     [path] = written
     assert path.parent == cache
     assert f"-XX:SharedArchiveFile={path} -Xshare:auto" in class_archive.options()
-    assert list(cache.iterdir()) == [path]
+    assert set(cache.iterdir()) == {path, path.with_suffix(".size")}
+
+
+def test_one_that_was_cut_off_is_not_used_and_made_anew(cache: Path, written: list[Path]) -> None:
+    assert class_archive.make()
+    [path] = written
+    path.write_text("cla")
+    assert class_archive.options() == ""
+    assert class_archive.make()
+    assert len(written) == 2
+    assert str(path) in class_archive.options()
 
 
 def test_another_java_has_another(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -112,7 +122,7 @@ def test_a_session_uses_it_and_starts_with_a_damaged_one(tmp_path: Path) -> None
         return done.stdout
 
     python("-m", "headgate.spark.class_archive")
-    [path] = (tmp_path / "headgate").iterdir()
+    [path] = (tmp_path / "headgate").glob("*.jsa")
     script = (
         "from headgate.spark.session import local_session; spark = local_session('test');"
         " pid = spark.sparkContext._gateway.proc.pid; maps = open(f'/proc/{pid}/maps').read();"

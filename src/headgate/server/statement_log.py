@@ -62,11 +62,18 @@ def compacted(log: Iterable[LoggedStatement]) -> list[LoggedStatement]:
 
 
 def _last_settings(log: list[LoggedStatement]) -> list[LoggedStatement]:
-    """The log without settings that a later statement overrides: objectives, pauses, and the same change of a query."""
+    """The log without settings that a later statement overrides: objectives, pauses, and the same change of a query.
+
+    A resumed query needs no statement: without its pause, a RESUME would be refused.
+    """
     last: dict[tuple[str, ...], int] = {}
     for place, each in enumerate(log):
         last[_setting(each, place)] = place
-    return [each for place, each in enumerate(log) if last[_setting(each, place)] == place]
+    return [
+        each
+        for place, each in enumerate(log)
+        if last[_setting(each, place)] == place and each.kind != st.ResumeQuery.__name__
+    ]
 
 
 def _setting(statement: LoggedStatement, place: int) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ the user's cache folder, `$XDG_CACHE_HOME/headgate` or `~/.cache/headgate`, and 
 that does not find it makes it when it ends: a background process with the lowest priority starts a Spark session, runs
 what an engine runs, and gives the archive its name once it is complete. `python -m headgate.spark.class_archive` makes
 it at once. If it cannot be made or read, Spark starts without it. `HEADGATE_CLASS_ARCHIVE=off` disables it.
+
+A file beside the archive has its size: the JVM crashes on an archive that was cut off, by a full disk for example.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _LIMIT = 300.0
 _UNUSED = 30 * 86400.0
 """Seconds after which an archive that no session has used is removed."""
 _OTHERS = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "PYSPARK_SUBMIT_ARGS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
-_ENDING = ".jsa"
+_ENDING, _SIZE = ".jsa", ".size"
 _NEEDED = 600 << 20
 """Free disk space (bytes) that is required: a new archive is written beside the existing ones."""
 
@@ -42,7 +44,7 @@ def options() -> str:
         path = archive()
         if path is None:
             return ""
-        if path.exists():
+        if complete(path):
             # Marks it as recently used.
             with suppress(OSError):
                 os.utime(path)
@@ -64,6 +66,14 @@ def archive() -> Path | None:
     return None if not folder.is_absolute() or " " in str(folder) else folder / f"spark-{_key(java)}{_ENDING}"
 
 
+def complete(path: Path) -> bool:
+    """Whether the archive exists and has its whole size."""
+    try:
+        return path.stat().st_size == int(path.with_suffix(_SIZE).read_text())
+    except (OSError, ValueError):
+        return False
+
+
 def make(wait: bool = False) -> bool:
     """Makes the archive unless it exists; returns whether it exists afterwards. If several processes try at once, one
     makes it; with `wait` the others wait for it."""
@@ -73,12 +83,13 @@ def make(wait: bool = False) -> bool:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         until = time.monotonic() + _LIMIT
-        while not path.exists():
+        while not complete(path):
             claim = path.with_suffix(".claim")
             if _claim(claim):
                 try:
                     if shutil.disk_usage(path.parent).free > _NEEDED:
                         _write(path)
+                        path.with_suffix(_SIZE).write_text(str(path.stat().st_size))
                         _remove_unused(path.parent)
                 finally:
                     claim.unlink(missing_ok=True)
@@ -86,7 +97,7 @@ def make(wait: bool = False) -> bool:
             if not wait or time.monotonic() > until:
                 break
             time.sleep(0.2)
-        return path.exists()
+        return complete(path)
     except OSError:
         return False
 
@@ -206,6 +217,7 @@ def _remove_unused(folder: Path) -> None:
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > _UNUSED:
                 path.unlink()
+                path.with_suffix(_SIZE).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
