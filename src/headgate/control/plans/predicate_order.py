@@ -6,6 +6,7 @@ selective one should come first. A query with several of them runs them as separ
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from headgate.control.plans.rewriting import replaced, topmost
@@ -23,13 +24,20 @@ def separated(plan: Operator) -> Operator:
 
 
 def predicate_orders(plan: Operator) -> dict[str, Operator]:
-    """The plans in which another predicate comes first, by their names."""
+    """The plans in which another predicate comes first, by their names: `f first` for a function `module:f`, or
+    `module:f first` if other functions have this name."""
     found = _selection(plan)
     if found is None:
         return {}
+    functions = {function for predicate in _slow(found) for function in _functions(predicate)}
+    short = Counter(function.rpartition(":")[2] for function in functions)
     made: dict[str, Operator] = {}
     for predicate in _slow(found)[1:]:
-        made.setdefault(f"{_functions(predicate)[0]} first", replaced(plan, found, _chain(found, predicate)))
+        function = _functions(predicate)[0]
+        name = function.rpartition(":")[2]
+        made.setdefault(
+            f"{name if short[name] == 1 else function} first", replaced(plan, found, _chain(found, predicate))
+        )
     return made
 
 
