@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,3 +13,14 @@ def picky(values: pa.Array) -> pa.Array:
     if pc.any(pc.equal(values, 1000)).as_py():
         raise ValueError("row 1000 is one too many")
     return values
+
+
+def slowly(values: pa.Array) -> pa.Array:
+    """0 for every value, after a wait of 5 ms a row: costly without using the processor."""
+    time.sleep(0.005 * len(values))
+    return pa.array([0] * len(values), pa.int32())
+
+
+def rarely(values: pa.Array) -> pa.Array:
+    """0 for one value in 20, else 1."""
+    return pa.array([int(value % 20 != 0) for value in values.to_pylist()], pa.int32())
