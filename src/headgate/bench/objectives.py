@@ -7,8 +7,8 @@ machine does not count.
 The objectives are delay and queue length, on which the policies differ in 002, too (Fig. 2): rows arrive in bursts, the
 first operator drops 70% of them, and the second one takes four times as long. HR and FIFO finish the oldest rows first;
 Chain shortens the queues first. Results per second are hardly such an objective: a network that keeps pace delivers the
-same number under every policy; in the overloaded networks that were tried, HR has the most results and nearly the lowest
-delay, so that it runs under both weightings.
+same number under every policy; in the overloaded networks that were tried, HR has the most results and nearly the
+lowest delay, so that it runs under both weightings.
 """
 
 from __future__ import annotations
