@@ -1,9 +1,9 @@
 """The process of a network: serves epochs over connections, and goes on granting units between them.
 
-One connection asks for one epoch (`wire.py` describes the messages). The host keeps the network between epochs; it
-restores the network from a commit if the request does not continue where the network is.
+A connection brings rows of one epoch (`wire.py` describes the messages); the last one gets the answer. The host keeps
+the network between epochs; it restores the network from a commit if the request does not continue where the network is.
 
-Three kinds of threads: the main thread accepts connections; a thread for each connection serves it, one epoch at a
+Three kinds of threads: the main thread accepts connections; a thread for each connection serves it, for one epoch at a
 time; the background thread runs the network while no epoch is cut. At most one thread calls `Network.run` at any time.
 """
 
@@ -18,6 +18,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -53,17 +55,49 @@ class Refused(Exception):
         self.kind = kind
 
 
-class RequestTurn:
-    """One request's right to use the network, until it is done or a later request ends it."""
+@dataclass
+class BegunEpoch:
+    """An epoch whose rows are being read: its network, and what its answer needs besides."""
 
-    def __init__(self, end: Callable[[], None]) -> None:
+    attempt: str
+    resident: ResidentNetwork
+    restored: bool
+    behind: bool
+    began: float
+    ready: float
+    taken: int = 0
+
+
+class RequestTurn:
+    """One request's right to use the network, until it is answered, it fails, or a later request ends it.
+
+    `rows` is the lock under which its tasks begin the epoch and push their rows, with `epoch` and `delivered`, the
+    number of tasks whose rows are all there. Everything else belongs to the lock of the host.
+    """
+
+    def __init__(self, request: EpochRequest) -> None:
+        self.request = request
+        self.rows = threading.Lock()
+        self.epoch: BegunEpoch | None = None
+        self.delivered = 0
+        self.joined: set[int] = set()
+        self.connected: dict[int, Callable[[], None]] = {}
         self.over = False
-        self._end = end
+        self.answered = False
+        self.error: Exception | None = None
 
     def end(self) -> None:
         """The request is not wanted any more."""
         self.over = True
-        self._end()
+        for end in self.connected.values():
+            end()
+
+    def check(self) -> None:
+        """Raises if the request has failed or is not wanted any more."""
+        if self.over:
+            raise Refused("fenced", "a later request has taken over")
+        if self.error is not None:
+            raise self.error
 
 
 class Background:
@@ -156,8 +190,8 @@ class Host:
         self._report = report
         self._verdicts = verdicts or Verdicts()
         self._changed = threading.Condition()
+        self._latest: RequestTurn | None = None
         self._turn: RequestTurn | None = None
-        self._fence: tuple[int, int] | None = None
         self._background = Background()
         # What follows belongs to the thread that has the turn.
         self._resident: ResidentNetwork | None = None
@@ -171,37 +205,67 @@ class Host:
         batches: Callable[[], Iterator[pa.RecordBatch]],
         send: Callable[[EpochAnswer], None],
         end: Callable[[], None] = lambda: None,
+        number: int = 0,
+        delivered: Callable[[], None] = lambda: None,
     ) -> None:
-        """Does one epoch for a task attempt: reads its rows, and sends the answer.
+        """Reads the rows of a task attempt. If all tasks of the request have brought theirs, does the epoch and sends
+        the answer; else calls `delivered`. `number` is that of the task, below `request.tasks`.
 
-        If anything fails, also `send`, the network is restored for the next request. Refused if a request with a
-        higher fence has come, before or meanwhile; `end` is then called from another thread, to end `batches`.
+        If anything fails, also `send`, the request fails for all its tasks, and the network is restored for the next
+        one. Refused if a request with a higher fence has come, before or meanwhile; `end` is then called from another
+        thread, to end `batches`.
         """
-        turn = self._take_turn(request, end)
+        turn = self._take_turn(request, number, end)
         try:
-            self._epoch(request, task, batches, send, turn)
+            if self._read(turn, task, batches):
+                self._finish(turn, send)
+            else:
+                delivered()
         except BaseException as error:
-            self._forget()
+            with self._changed:
+                if turn.error is None:
+                    lost = isinstance(error, ConnectionLost) or not isinstance(error, Exception)
+                    turn.error = Refused("lost", "the rows of another task were lost") if lost else error  # type: ignore[assignment]
             if turn.over and not isinstance(error, Refused):
                 raise Refused("fenced", "a later request has taken over") from error
             raise
         finally:
-            with self._changed:
-                self._turn = None
-                self._changed.notify_all()
+            self._leave(turn, number)
 
-    def _take_turn(self, request: EpochRequest, end: Callable[[], None]) -> RequestTurn:
-        """Ends the request that is being served, if any, and waits for it."""
-        mine = RequestTurn(end)
+    def _take_turn(self, request: EpochRequest, number: int, end: Callable[[], None]) -> RequestTurn:
+        """Joins the other tasks of the request, or ends the request that is being served, if any, and waits for it."""
         with self._changed:
             self._check(request)
-            self._fence = request.fence
-            while self._turn is not None:
+            mine = self._latest
+            if mine is None or mine.request.fence != request.fence or (number in mine.joined and request.tasks == 1):
+                mine = self._latest = RequestTurn(request)
+            if number in mine.joined:
+                raise Refused("lost", "the rows of a task came twice")
+            mine.joined.add(number)
+            while self._turn is not None and self._turn is not mine:
                 self._turn.end()
+                if not self._turn.connected:
+                    break
                 self._changed.wait()
                 self._check(request)
+            mine.check()
             self._turn = mine
+            mine.connected[number] = end
         return mine
+
+    def _leave(self, turn: RequestTurn, number: int) -> None:
+        """A task of the request is no longer served."""
+        with self._changed:
+            alone = len(turn.connected) == 1
+            # The next request may come as soon as the answer is sent, and end a turn that has done its work.
+            failed = not turn.answered and (turn.over or turn.error is not None)
+        if alone and failed:
+            self._forget()
+        with self._changed:
+            del turn.connected[number]
+            if not turn.connected and (failed or turn.answered):
+                self._turn = None
+            self._changed.notify_all()
 
     def check(self, request: EpochRequest) -> None:
         """Refused if a request with a higher fence has come before."""
@@ -209,17 +273,29 @@ class Host:
             self._check(request)
 
     def _check(self, request: EpochRequest) -> None:
-        if self._fence is not None and request.fence < self._fence:
-            raise Refused("fenced", f"the request {request.fence} came after {self._fence}")
+        if self._latest is not None and request.fence < self._latest.request.fence:
+            raise Refused("fenced", f"the request {request.fence} came after {self._latest.request.fence}")
 
-    def _epoch(
-        self,
-        request: EpochRequest,
-        task: str,
-        batches: Callable[[], Iterator[pa.RecordBatch]],
-        send: Callable[[EpochAnswer], None],
-        turn: RequestTurn,
-    ) -> None:
+    def _read(self, turn: RequestTurn, task: str, batches: Callable[[], Iterator[pa.RecordBatch]]) -> bool:
+        """Pushes the rows of a task into the network; True if these were the last rows of the epoch."""
+        request = turn.request
+        with turn.rows:
+            turn.check()
+            if turn.epoch is None:
+                turn.epoch = self._begin(request, task)
+            epoch = turn.epoch
+        for batch in batches():
+            if request.packing is not None:
+                with turn.rows:
+                    turn.check()
+                    epoch.taken += epoch.resident.feed(request.packing, batch, request.arrived)
+                self._background.wake()
+        with turn.rows:
+            turn.delivered += 1
+            return turn.delivered == request.tasks
+
+    def _begin(self, request: EpochRequest, task: str) -> BegunEpoch:
+        """Brings the network to where the request continues from, and begins its epoch."""
         began = time.perf_counter()
         self._report({"begin": request.epoch})
         # Replicas write files of their own.
@@ -228,8 +304,7 @@ class Host:
         # Until this epoch is answered the network is ahead of every commit.
         self._at = None
         network = resident.network
-        ready = time.perf_counter()
-        behind = network.waiting > 0
+        epoch = BegunEpoch(attempt, resident, restored, network.waiting > 0, began, time.perf_counter())
         resident.begin(request.epoch, attempt)
         for failure in request.expression_failures:
             network.quarantine(failure.query, failure.operator, failure.detail, failure.error)
@@ -241,29 +316,31 @@ class Host:
             resident.catch_up(request.idle)
         if request.reached:
             resident.receive(request.exchange, request.reached)
-        taken = 0
-        if request.packing is None:
-            for _ in batches():
-                pass
-        else:
+        if request.packing is not None:
             self._background.run(resident)
-            for rows in resident.feed(request.packing, batches(), request.arrived):
-                taken += rows
-                self._background.wake()
+        return epoch
+
+    def _finish(self, turn: RequestTurn, send: Callable[[EpochAnswer], None]) -> None:
+        """All rows have been read: runs the network, cuts the epoch, and sends the answer."""
+        request, epoch = turn.request, turn.epoch
+        assert epoch is not None
+        resident, network = epoch.resident, epoch.resident.network
+        if request.packing is not None:
+            resident.fed_all(request.arrived)
+            self._background.wake()
             self._background.stop()
         if request.finish:
             resident.finish()
         fed = time.perf_counter()
         soon = None if request.packing is None or request.finish else SOON
         # A backlog that has outlasted an epoch outlasts this one: the results that can be had now are not kept waiting.
-        serving = resident.fed if behind and soon is not None else ()
+        serving = resident.fed if epoch.behind and soon is not None else ()
         report = network.run(request.budget, soon, interrupted=lambda: turn.over, serving=serving)
-        if turn.over:
-            raise Refused("fenced", "a later request has taken over")
+        turn.check()
         ran = time.perf_counter()
         resident.fail_together()
         reached = network.reached
-        cut = resident.cut(request.epoch, attempt)
+        cut = resident.cut(request.epoch, epoch.attempt)
         snapshot, files, delivered = resident.save(cut)
         exchange = resident.send(cut)
         saved = time.perf_counter()
@@ -274,7 +351,7 @@ class Host:
                 epoch=request.epoch,
                 attempt=request.attempt,
                 host=self._address,
-                restored=restored,
+                restored=epoch.restored,
                 snapshot=snapshot,
                 files=(*files, *dict.fromkeys(each.place.file for each in exchange)),
                 results=delivered.results,
@@ -286,7 +363,7 @@ class Host:
                 arrivals=cut.arrivals,
                 failures=tuple(cut.manifest["failures"]),
                 failed=cut.failed,
-                taken=taken,
+                taken=epoch.taken,
                 waiting=report.waiting,
                 grants=grants + report.grants,
                 selected=resident.selected,
@@ -296,8 +373,8 @@ class Host:
                 reached=reached,
                 once=cut.once,
                 seconds={
-                    "restore": ready - began,
-                    "read": fed - ready,
+                    "restore": epoch.ready - epoch.began,
+                    "read": fed - epoch.ready,
                     "run": ran - fed,
                     "operators": seconds + report.operator_seconds,
                     "snapshot": saved - ran,
@@ -312,9 +389,10 @@ class Host:
         network.single_thread = False
         self._report({"answered": request.epoch, "after": request.after})
         # Work between two epochs belongs to the next one.
-        resident.begin(request.epoch + 1, f"{attempt}-next")
+        resident.begin(request.epoch + 1, f"{epoch.attempt}-next")
         if report.waiting:
             self._background.run(resident)
+        turn.answered = True
 
     def _network(self, request: EpochRequest) -> tuple[ResidentNetwork, bool]:
         """The network at the state that the request continues from, and whether it had to be restored."""
@@ -428,7 +506,9 @@ class HostServer:
             wire.send({"kind": "answer"}, packed)
 
         try:
-            self._host.epoch(request, str(head["task"]), lambda: rows, send, wire.end)
+            number = int(head["number"])
+            delivered = partial(wire.send, {"kind": "delivered"})
+            self._host.epoch(request, str(head["task"]), lambda: rows, send, wire.end, number, delivered)
         except ConnectionLost:
             raise
         except Exception:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headgate.spark.host_client import close_host
+from headgate.spark.host_client import HostLost, close_host
 from headgate.spark.messages import ANSWER_DDL, PROPERTY, EpochAnswer, JobRequest
 from headgate.spark.processes import node
 from headgate.spark.replies import Replies
@@ -20,6 +20,10 @@ from headgate.spark.task import bring, carry
 
 REPLICA = "replica"
 """The column of packed rows with the replica of each row; only if there are several replicas."""
+
+MOST_TASKS = 4
+"""Number of tasks, at most, that read the rows of an epoch for one host. A task costs some 3 ms of processor time; the
+host itself uses about one processor."""
 
 Ints = npt.NDArray[np.int64]
 Answers = tuple[EpochAnswer, ...]
@@ -70,13 +74,20 @@ class SparkJobs:
         self._job: Future[Answers] | None = None
         self._empty: dict[int, Any] = {}
         self._asked: JobRequest | None = None
+        # On a cluster the tasks may run on several nodes, and each would start a host before the driver knows one.
+        self._tasks = 1 if replies is None else min(MOST_TASKS, spark.sparkContext.defaultParallelism)
 
     def answers(self, packed: Any, replicas: int) -> Any:
         if replicas == 1:
-            return packed.coalesce(1).mapInArrow(carry, ANSWER_DDL)
+            return packed.coalesce(self._tasks).mapInArrow(carry, ANSWER_DDL)
         return packed.repartitionById(replicas, REPLICA).drop(REPLICA).mapInArrow(carry, ANSWER_DDL)
 
     def collect(self, answers: Any, request: JobRequest) -> Answers:
+        if self._tasks > 1 and len(request.parts) == 1:
+            tasks = answers._jdf.queryExecution().toRdd().getNumPartitions()
+            if not tasks:
+                return self.ask(request)
+            request = replace(request, common=replace(request.common, tasks=tasks))
         if self._replies is None:
             return self._run(answers, request)
         asked = replace(request, common=replace(request.common, reply=self._replies.address))
@@ -96,8 +107,11 @@ class SparkJobs:
         context.setJobGroup(self._group, f"epoch {request.common.epoch}", interruptOnCancel=True)
         context.setLocalProperty(PROPERTY, request.text())
         with expecting_errors():
+            rows = answers.collect()
+            if not rows and request.common.tasks > 1:
+                raise HostLost("HostLost: the host has not kept the rows that the tasks of the epoch brought")
             # Adaptive execution drops the whole stage behind a shuffle without rows.
-            rows = answers.collect() or self._without_rows(len(request.parts)).collect()
+            rows = rows or self._without_rows(len(request.parts)).collect()
         found = sorted((EpochAnswer.unpack(bytes(row[0])) for row in rows), key=lambda answer: answer.replica)
         if [answer.replica for answer in found] != list(range(len(request.parts))):
             raise RuntimeError(

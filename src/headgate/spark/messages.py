@@ -102,6 +102,7 @@ class EpochRequest:
     - `exchange`: rows that fragments sent in the commit `after`, from all replicas; a receiver takes its own.
       `reached`: the watermark behind the rows of each fragment, the lowest of all senders
     - `idle`: the watermarks of idle streams (`idle_streams.py`)
+    - `tasks`: number of tasks that bring the rows of the epoch to this host; the last one gets the answer
     """
 
     run: str
@@ -130,6 +131,7 @@ class EpochRequest:
     exchange: tuple[ExchangedRows, ...] = ()
     reached: Mapping[str, int] = field(default_factory=dict)
     idle: Mapping[str, int] = field(default_factory=dict)
+    tasks: int = 1
 
     def text(self) -> str:
         return json.dumps(vars(self), separators=(",", ":"), default=vars)
@@ -166,7 +168,10 @@ class ReplicaPart:
 
 @dataclass(frozen=True)
 class JobRequest:
-    """The driver's request to the hosts of all replicas for one epoch. The task of partition r serves replica r."""
+    """The driver's request to the hosts of all replicas for one epoch.
+
+    The task of partition r serves replica r. If there is one replica, the tasks of all partitions serve it.
+    """
 
     common: EpochRequest
     parts: tuple[ReplicaPart, ...] = (ReplicaPart(),)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -160,8 +160,8 @@ class ResidentNetwork:
 
     def begin(self, epoch: int, attempt: str) -> None:
         """All files written from now on belong to this attempt at an epoch."""
-        self.arrived: tuple[str, ...] = ()
-        self.fed: tuple[str, ...] = ()
+        self._arrived: set[str] = set()
+        self._fed: set[str] = set()
         self._store.begin(epoch, attempt)
 
     def follow(self, name: str) -> None:
@@ -264,31 +264,35 @@ class ResidentNetwork:
         """See `EpochAnswer.selected`."""
         return self._local.selected(self.network.selected, self.network.streams)
 
-    def feed(self, packing: str, batches: Iterator[pa.RecordBatch], since: float) -> Iterator[int]:
-        """Pushes rows that arrived at a time (s since 1970) into the network as they come, and yields the number of
-        rows after each batch.
-
-        All rows of an epoch are behind the same watermark.
-        """
+    def feed(self, packing: str, packed: pa.RecordBatch, since: float) -> int:
+        """Pushes rows that arrived at a time (s since 1970) into the network, and returns their number."""
         layout: Packing = self._plan.packings[packing]
-        seen: set[str] = set()
-        arrived: set[str] = set()
-        for packed in batches:
-            for stream, rows, flaws, mask in layout.unpack(packed):
-                if flaws is not None and flaws.null_count < len(flaws):
-                    rows = self._without_flaws(stream, rows, flaws)
-                    mask = None if mask is None else mask.filter(pc.is_null(flaws))
-                if rows.num_rows:
-                    arrived.add(stream)
-                for name, part in self._local.separated(stream, rows, mask):
-                    if part.num_rows and name in self.network.streams:
-                        self.network.push(name, part, since, advance=False)
-                        seen.add(name)
-            yield packed.num_rows
-        self.arrived = tuple(sorted(arrived))
-        self.fed = tuple(sorted(seen))
+        for stream, rows, flaws, mask in layout.unpack(packed):
+            if flaws is not None and flaws.null_count < len(flaws):
+                rows = self._without_flaws(stream, rows, flaws)
+                mask = None if mask is None else mask.filter(pc.is_null(flaws))
+            if rows.num_rows:
+                self._arrived.add(stream)
+            for name, part in self._local.separated(stream, rows, mask):
+                if part.num_rows and name in self.network.streams:
+                    self.network.push(name, part, since, advance=False)
+                    self._fed.add(name)
+        return int(packed.num_rows)
+
+    def fed_all(self, since: float) -> None:
+        """All rows of the epoch have been fed: they are behind the same watermark."""
         for stream in self.fed:
             self.network.advance(stream, since)
+
+    @property
+    def arrived(self) -> tuple[str, ...]:
+        """The declared streams of which rows have been fed in this epoch."""
+        return tuple(sorted(self._arrived))
+
+    @property
+    def fed(self) -> tuple[str, ...]:
+        """The streams of the network into which rows have been pushed in this epoch."""
+        return tuple(sorted(self._fed))
 
     def _without_flaws(self, stream: str, rows: pa.RecordBatch, flaws: pa.StringArray) -> pa.RecordBatch:
         """Moves malformed rows to the dead letters and returns the others."""

@@ -16,8 +16,9 @@ from headgate.spark.wire import ConnectionLost, Wire
 
 
 def carry(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function of `mapInArrow`: one row, the packed `EpochAnswer`. The request is a local property of the job, and
-    the number of the partition is that of the replica."""
+    """The function of `mapInArrow`: one row, the packed `EpochAnswer`; none if another task of the epoch gets it. The
+    request is a local property of the job; the number of the partition is that of the replica, or of the task if there
+    is one replica."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -25,23 +26,28 @@ def carry(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     text = context.getLocalProperty(PROPERTY)
     if text is None:
         raise RuntimeError(f"the job has no property {PROPERTY}; only the driver of Headgate starts this function")
-    request = JobRequest.parse(text).of(context.partitionId())
-    answer = bring(request, str(context.taskAttemptId()), batches)
-    yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], names=["answer"])
+    job = JobRequest.parse(text)
+    partition = context.partitionId()
+    replica, number = (partition, 0) if len(job.parts) > 1 else (0, partition)
+    answer = bring(job.of(replica), str(context.taskAttemptId()), batches, number)
+    if answer:
+        yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], names=["answer"])
 
 
-def bring(request: EpochRequest, task: str, batches: Iterator[pa.RecordBatch]) -> bytes:
-    """Sends the rows to the host as they arrive, and returns its packed answer.
+def bring(request: EpochRequest, task: str, batches: Iterator[pa.RecordBatch], number: int = 0) -> bytes:
+    """Sends the rows to the host as they arrive, and returns its packed answer; nothing if other tasks of the request
+    have not yet brought their rows.
 
-    `task` is the name of the task attempt. HostLost if the host ends meanwhile, HostRefused if it refuses or fails,
-    CheckpointError if the checkpoint cannot be used.
+    `task` is the name of the task attempt, `number` that of the task, below `request.tasks`. HostLost if the host ends
+    meanwhile, HostRefused if it refuses or fails, CheckpointError if the checkpoint cannot be used.
     """
     wire, address = _connect(request)
     try:
-        wire.send({"kind": "epoch", "token": request.token, "task": task, "request": request.text()})
-        _expect("go", wire)
+        head = {"kind": "epoch", "token": request.token, "task": task, "number": number, "request": request.text()}
+        wire.send(head)
+        _expect(wire, "go")
         wire.send_rows(batches)
-        return _expect("answer", wire)
+        return _expect(wire, "answer", "delivered")
     except ConnectionLost as error:
         reason = last_death(address, request.token) or str(error)
         raise HostLost(f"HostLost: the host of replica {request.replica} was lost: {reason}") from error
@@ -65,10 +71,10 @@ def _connect(request: EpochRequest) -> tuple[Wire, HostAddress]:
         raise HostLost(f"HostLost: the host of replica {request.replica} does not listen: {error}") from error
 
 
-def _expect(kind: str, wire: Wire) -> bytes:
-    """Receives a message of this kind, or raises the error that the host reports instead."""
+def _expect(wire: Wire, *kinds: str) -> bytes:
+    """Receives a message of one of these kinds, or raises the error that the host reports instead."""
     message, data = wire.receive()
-    if message["kind"] == kind:
+    if message["kind"] in kinds:
         return data
     if message["kind"] == "lost":
         raise HostLost(f"HostLost: {message['message']}")

@@ -4,7 +4,8 @@
     frame {"kind": "epoch", …}          →
                                         ←     frame {"kind": "go"}, or a refusal
     schema, record batches, empty frame →
-                                        ←     frame {"kind": "answer", "length": n}, n bytes; or an error
+                                        ←     frame {"kind": "answer", "length": n}, n bytes; or an error;
+                                              or frame {"kind": "delivered"}: rows of other tasks are still missing
 
 Other requests are {"kind": "close"}, answered by {"kind": "closed"}, and {"kind": "why"}, answered by how the last
 process of the host ended. All have a "token". Refusals and errors are {"kind": "fenced", "checkpoint" or "error",

@@ -1,0 +1,74 @@
+"""The jobs of epochs on Spark: as many tasks as read the rows at once, and one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from headgate.spark.epoch_failures import EpochFailures
+from headgate.spark.host_client import HostLost, host_folder
+from headgate.spark.jobs import SparkJobs
+from headgate.spark.messages import ANSWER_DDL, JobRequest, ReplicaPart
+from headgate.spark.replies import Replies
+from tests.spark.host_driver import HostDriver, plain
+from tests.spark.test_carry import _types
+from tests.spark.test_host import SCRIPT, batch
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[HostDriver]:
+    driver = HostDriver(tmp_path, SCRIPT)
+    yield driver
+    driver.close()
+
+
+@pytest.fixture(params=["answers through the job", "answers from the host, too"])
+def jobs(spark: Any, driver: HostDriver, request: pytest.FixtureRequest) -> Iterator[SparkJobs]:
+    replies = Replies(host_folder(), driver.token) if request.param == "answers from the host, too" else None
+    jobs = SparkJobs(spark, "test-jobs", replies)
+    yield jobs
+    jobs.end_job()
+    jobs.close()
+
+
+def request_of(driver: HostDriver, rows: bool = True, finish: bool = False) -> JobRequest:
+    driver.ensure()
+    request = driver.request(rows, finish)
+    return JobRequest(request, (ReplicaPart(request.host, request.continues),))
+
+
+def frame_of(spark: Any, driver: HostDriver, table: pa.Table, partitions: int) -> Any:
+    rows = next(driver.packed([table])).to_pandas()
+    frame = spark.createDataFrame(rows, ", ".join(_types(driver)))
+    return frame.repartition(partitions) if partitions else frame.limit(0).where("false")
+
+
+def test_any_number_of_partitions_has_one_answer(spark: Any, driver: HostDriver, jobs: SparkJobs) -> None:
+    numbers = [1, 2, 0, 3, 7, 16]
+    for number, partitions in enumerate(numbers):
+        frame = jobs.answers(frame_of(spark, driver, batch(number), partitions), 1)
+        [answer] = jobs.collect(frame, request_of(driver))
+        jobs.end_job()
+        assert answer.taken == (60 if partitions else 0)
+        driver.accept(answer)
+    driver.accept(jobs.ask(request_of(driver, rows=False, finish=True))[0])
+    assert driver.restored == 1
+    assert driver.rows() == plain(driver, [batch(number) for number, n in enumerate(numbers) if n])
+
+
+@pytest.mark.parametrize("jobs", ["answers from the host, too"], indirect=True)
+def test_a_job_without_an_answer_is_repeated(spark: Any, driver: HostDriver, jobs: SparkJobs) -> None:
+    def nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from list(batches)[:0]
+
+    silent = spark.range(0, 2, 1, 2).mapInArrow(nothing, ANSWER_DDL)
+    with pytest.raises(HostLost) as raised:
+        jobs.collect(silent, request_of(driver))
+    assert EpochFailures.transient(raised.value)
+    jobs.end_job()
