@@ -89,8 +89,12 @@ def _token_problem(script: Script, problem: TokenError) -> tuple[str, int]:
 def _parsed(script: Script, method: Callable[[HeadgateParser], Any], tokens: list[Token]) -> Any:
     parser = HeadgateParser(dialect=Headgate(), error_level=ErrorLevel.IMMEDIATE)
     try:
-        return parser._parse(cast(Any, method), tokens, script.text)[0]
+        found = parser._parse(cast(Any, method), tokens, script.text)
     except SyntaxProblem as problem:
         raise script.error(problem.message, problem.offset) from None
     except RecursionError:
         raise script.error("this is nested too deeply", parser._here()) from None
+    if not found:
+        # sqlglot takes ELSE for the end of a block, and parses nothing.
+        raise script.error(f"a statement cannot begin with {tokens[0].text}", tokens[0].start)
+    return found[0]
