@@ -86,3 +86,59 @@ def test_a_run_that_serves_a_stream_ends_with_the_results_of_its_highest_class(
     assert network.run(serving=["t"]).grants == 0
     assert network.run().waiting == 0
     assert sum(result.rows.num_rows for result in network.take("report")) == 100_000
+
+
+@pytest.fixture
+def rows_cost(now: list[float], monkeypatch: pytest.MonkeyPatch) -> Callable[[Operator, Settings], LiveOperator]:
+    """A projection takes a tenth of a millisecond for each row; everything else takes no time."""
+
+    def make(node: Operator, settings: Settings) -> LiveOperator:
+        made = live(node, settings)
+        if node.kind == "project":
+            process = made.process
+
+            def slow(port: int, batch: Batch) -> list[Batch]:
+                now[0] += 1e-4 * batch.rows.num_rows
+                return process(port, batch)
+
+            monkeypatch.setattr(made, "process", slow, raising=False)
+        return made
+
+    return make
+
+
+def test_an_interrupted_run_ends_with_its_train(
+    now: list[float], rows_cost: Callable[[Operator, Settings], LiveOperator]
+) -> None:
+    network = Network(graph(query("report", columns(source("s"), 1, 2))), "cqc", clock=lambda: now[0], make=rows_cost)
+    network.push("s", rows(20_000))
+    # Its cost is known after some trains.
+    network.run(0.5)
+    ends = []
+    for wanted in (0.003, 0.012, 0.021, 0.04):
+        began = now[0]
+        network.run(interrupted=lambda: now[0] >= began + wanted)  # noqa: B023 - called in this round only
+        ends.append(now[0] - began - wanted)
+    # A grant may take 50 ms.
+    assert max(ends) < 0.0055
+
+
+def test_awaited_rows_do_not_wait_for_the_slice_of_another_class(
+    now: list[float], rows_cost: Callable[[Operator, Settings], LiveOperator]
+) -> None:
+    s, t = source("s"), source("t")
+    network = Network(
+        graph(query("alert", above(t, -1), CRITICAL), query("report", columns(s, 1, 2))),
+        "cqc:k=1s",
+        clock=lambda: now[0],
+        make=rows_cost,
+    )
+    network.push("s", rows(100_000))
+    network.run(0.5)
+    for start in range(3):
+        network.push("t", rows(10, start, start * 1000.0))
+        began = now[0]
+        network.run(serving=["t"])
+        assert sum(result.rows.num_rows for result in network.take("alert")) == 10
+        assert now[0] == began
+        network.run(0.02)

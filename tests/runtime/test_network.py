@@ -185,7 +185,7 @@ def test_operators_that_run_often_are_sampled_and_their_time_is_right() -> None:
             now[0] += self.seconds
             return [batch]
 
-    costs = iter((0.001, 0.004))
+    costs = iter((0.0008, 0.0032))
     plan = above(above(source(), -2.0), -1.0)
     network = Network(
         graph(query("q", plan)), "di:sources=queued", clock=clock, make=lambda node, settings: Slow(next(costs))
@@ -201,9 +201,9 @@ def test_operators_that_run_often_are_sampled_and_their_time_is_right() -> None:
     first = rounds(400)
     assert rounds(400) < first
     seconds = sorted(operator["seconds"] for operator in network.metrics()["operators"])
-    assert seconds == [pytest.approx(0.8, rel=0.02), pytest.approx(3.2, rel=0.02)]
+    assert seconds == [pytest.approx(0.64, rel=0.02), pytest.approx(2.56, rel=0.02)]
     statistics = network._state.loop.view.statistics
-    assert sorted(statistics.cost) == [pytest.approx(1e-4, rel=0.05), pytest.approx(4e-4, rel=0.05)]
+    assert sorted(statistics.cost) == [pytest.approx(8e-5, rel=0.05), pytest.approx(3.2e-4, rel=0.05)]
 
 
 def test_no_row_overtakes_one_of_another_queue_of_its_unit() -> None:

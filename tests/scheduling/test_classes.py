@@ -101,6 +101,50 @@ def test_over_whole_rounds_quotas_hold_within_one_grant(
         selector.finished(grant.unit, 0.0, elapsed, 1, 1)
 
 
+@given(
+    st.lists(st.integers(1, 9), min_size=2, max_size=4, unique=True).map(lambda p: sorted(p, reverse=True)),
+    st.lists(st.sampled_from([0.0, 0.1, 0.3, 1.0]), min_size=4, max_size=4),
+    st.integers(0, 1000).map(Random),
+)
+def test_preferred_classes_get_no_more_than_their_quotas(
+    priorities: list[int], longest: list[float], random: Random
+) -> None:
+    """However often a class is preferred, no class is off its share by more than two quotas and the overruns."""
+    k = 20.0
+    selector = always_busy(priorities, k)
+    over = [min(o, turn.slice / 2) for o, turn in zip(longest, selector.turns, strict=False)]
+    used = [0.0] * len(priorities)
+    for _ in range(400):
+        if random.random() < 0.5:
+            selector.prefer(random.choice([0, 0, *range(len(priorities))]))
+        grant = selector.next(0.0)
+        assert grant is not None
+        elapsed = grant.seconds * random.choice([0.1, 1.0]) + random.random() * over[grant.unit]
+        used[grant.unit] += elapsed
+        selector.finished(grant.unit, 0.0, elapsed, 1, 1)
+        for cls, turn in enumerate(selector.turns):
+            share = turn.slice / k
+            assert abs(used[cls] - share * sum(used)) <= 2 * turn.slice + share * k + sum(over) + 1e-6
+
+
+def test_a_preferred_class_runs_next_and_the_interrupted_one_afterwards() -> None:
+    selector = always_busy([3, 2, 1], 6.0)
+
+    def runs(seconds: float) -> int:
+        grant = selector.next(0.0)
+        assert grant is not None
+        selector.finished(grant.unit, 0.0, seconds, 1, 1)
+        return grant.unit
+
+    assert [runs(3.0), runs(0.5)] == [0, 1]
+    selector.prefer(0)
+    assert runs(3.0) == 0
+    # It has used its next quota early: the second class goes on, and in the next round the first pays.
+    selector.prefer(0)
+    assert [runs(1.5), runs(1.0)] == [1, 2]
+    assert [runs(2.0), runs(1.0), runs(3.0)] == [1, 2, 0]
+
+
 def test_overrun_is_deducted_from_the_next_quota() -> None:
     topology = Topology.of(
         {"h": ["s"], "n": ["t"]},

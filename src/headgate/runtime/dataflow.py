@@ -220,6 +220,11 @@ Emitted = tuple[Stage, Batch | int, tuple[int, ...], tuple[Outbox, ...]]
 """An item that leaves a unit: its producer, rows or a watermark, the edges and the outboxes that it goes to."""
 
 
+def never() -> bool:
+    """False."""
+    return False
+
+
 class Flow:
     """Takes batches and watermarks through the operators of a unit. One object per thread; `run` needs no lock.
 
@@ -229,14 +234,16 @@ class Flow:
     `emitted` collects the items that leave the unit, in order, until `Loop.deliver` takes them. An operator that raises
     is marked as failed and added to `errors`; the item still goes to all others. `unit` is the unit that runs or ran
     last, `since` the beginning of its grant, `rows_out` the rows emitted in it, `seconds` all time spent in operators.
+    `over`, which is called under the lock, says whether a grant should end before its time.
     """
 
-    __slots__ = ("_clock", "emitted", "errors", "rows_out", "seconds", "since", "unit")
+    __slots__ = ("_clock", "emitted", "errors", "over", "rows_out", "seconds", "since", "unit")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.emitted: list[Emitted] = []
         self.errors: list[tuple[Stage, BaseException]] = []
+        self.over: Callable[[], bool] = never
         self.seconds = 0.0
         self.rows_out = 0
         self.unit = 0

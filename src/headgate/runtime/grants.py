@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from math import inf
 
-from headgate.runtime.dataflow import Flow
+from headgate.runtime.dataflow import Flow, never
 from headgate.runtime.limits import Limits, QueryLimits, text_of
 from headgate.runtime.modes import Mode, threads_for
 from headgate.runtime.state import NetworkState
@@ -67,6 +67,8 @@ class GrantRunner:
             if self._wanted_threads > 1:
                 self._workers.resize(self._wanted_threads)
             served = self._state.loop.highest_class(serving)
+            if serving:
+                self._state.loop.scheduler.prefer(served)
 
         def over() -> bool:
             loop = self._state.loop
@@ -80,7 +82,11 @@ class GrantRunner:
         if serving and over():
             pass
         elif self._wanted_threads == 1:
-            self._run_here(until, over if asked else None)
+            self.flow.over = over if asked else never
+            try:
+                self._run_here(until, over if asked else None)
+            finally:
+                self.flow.over = never
         else:
             self._workers.run(until, over if asked else None)
         with self._control.lock:

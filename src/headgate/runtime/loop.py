@@ -159,7 +159,7 @@ class Loop:
             unit.entry, until = first, second.queue.oldest
         entry, rows, size = unit.entry, unit.left, unit.train_size
         if rows > size.minimum:
-            rows = min(rows, size.within(unit.deadline - now))
+            rows = min(rows, size.within(min(unit.deadline - now, size.prompt)))
         queue, edge, state = entry.queue, entry.edge, self._state
         unit.train = queue.take(rows, until)
         unit.train_began = now
@@ -235,7 +235,7 @@ class Loop:
             # Short trains are frequent: one in four is enough to learn from.
             if seconds > SHORT_TRAIN or rows > size.minimum or not unit.grants & 3:
                 size.learn(rows, seconds)
-        if unit.left > 0 and now < unit.deadline:
+        if unit.left > 0 and now < unit.deadline and not flow.over():
             self._take_train(unit, now)
             if unit.train:
                 return unit

@@ -14,7 +14,7 @@ from math import inf
 from threading import Condition, Event, Lock, Thread
 from typing import TYPE_CHECKING
 
-from headgate.runtime.dataflow import Flow
+from headgate.runtime.dataflow import Flow, never
 
 if TYPE_CHECKING:
     from headgate.runtime.loop import Loop
@@ -103,7 +103,7 @@ class Workers:
         self._each = each
         self._clock = clock
         self._until = inf
-        self._over: Callable[[], bool] = _never
+        self._over: Callable[[], bool] = never
         self._working = False
         self._wanted = 0
         self._flows: list[Flow] = []
@@ -128,6 +128,7 @@ class Workers:
         self._wanted = count
         while self._alive < count:
             flow = Flow(self._clock)
+            flow.over = lambda: self._over()
             self._flows.append(flow)
             self._alive += 1
             Thread(target=self._work, args=(flow,), name="headgate", daemon=True).start()
@@ -140,7 +141,7 @@ class Workers:
         control = self._control
         with control.lock:
             self._until, self._working = until, True
-            self._over = over or _never
+            self._over = over or never
             control.work.notify_all()
             while self._working and (now := self._clock()) < until:
                 control.done.wait(None if until == inf else until - now)
@@ -197,10 +198,6 @@ class Workers:
                 self._busy -= 1
                 if not self._busy:
                     control.done.notify_all()
-
-
-def _never() -> bool:
-    return False
 
 
 class StuckGrants:

@@ -17,6 +17,11 @@ _MIN_VARIANCE = 0.05
 SHORT_TRAIN = 1e-3
 """A train that takes less than this (s) is harmless, whatever its predicted time."""
 
+_PROMPT = 5e-3
+_CALLS = 20.0
+"""A train takes at most `_PROMPT` seconds, or `_CALLS` times its fixed cost: whoever interrupts a grant waits for the
+end of its train."""
+
 _OUTLIER = 4.0
 """A train that takes this many times more or less than predicted restarts the fit."""
 
@@ -71,6 +76,11 @@ class TrainSize:
         self._squares = self._squares * _DECAY + rows * rows
         self._product = self._product * _DECAY + rows * seconds
         self._dirty = True
+
+    @property
+    def prompt(self) -> float:
+        """The longest time (s) that a train should take."""
+        return max(_PROMPT, _CALLS * self.fixed)
 
     def within(self, seconds: float) -> float:
         """The number of rows that fit into a time, at least `minimum`."""

@@ -127,6 +127,7 @@ class ClassSelector(Selector):
         ]
         self.watches_growth = any(turn.inner.watches_growth for turn in self.turns)
         of = dict(zip(present, self.turns, strict=True))
+        self._places = {cls: place for place, cls in enumerate(present)}
         absent = Member((), Turn(0.0, self), ())
         self._members = [absent] * len(units)
         shares = class_shares(topology, units)
@@ -137,6 +138,7 @@ class ClassSelector(Selector):
             self._members[u] = Member(unit.entries, of[unit.cls], others)
             self._wait(self._members[u])
         self._current = 0
+        self._interrupted: int | None = None
 
     def _wait(self, member: Member) -> None:
         rows = self._rows
@@ -153,6 +155,14 @@ class ClassSelector(Selector):
             member.waiting = True
             turn.ready += 1
         turn.inner.arrived(unit)
+
+    def prefer(self, cls: int) -> None:
+        """The class uses its quota early. The class whose turn it is goes on with the rest of its own afterwards."""
+        place = self._places.get(cls)
+        if place is not None and place != self._current and self.turns[place].ready and self.turns[place].credit > 0:
+            if self._interrupted is None:
+                self._interrupted = self._current
+            self._current = place
 
     def changed(self, unit: int) -> None:
         self._members[unit].turn.inner.changed(unit)
@@ -181,6 +191,12 @@ class ClassSelector(Selector):
                     member.lent = lent
                     turn.credit = credit - lent
                     return _grant(Grant, (unit, rows, limit))
+            if self._interrupted is not None:
+                # Its own turn is still to come.
+                self._current, self._interrupted = self._interrupted, None
+                turn = self.turns[self._current]
+                continue
+            if turn.credit > 0:
                 # Nothing to do: the rest of its quota is lost.
                 turn.credit = turn.slice
                 idle += 1

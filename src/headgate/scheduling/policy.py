@@ -53,6 +53,10 @@ class Selector(ABC):
     @abstractmethod
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None: ...
 
+    def prefer(self, cls: int) -> None:  # noqa: B027 - most policies know no classes
+        """The results of a class, by its place in `Topology.classes`, are awaited now: if it has work and a share left,
+        it comes next."""
+
     @abstractmethod
     def refresh(self, view: View, now: float) -> None:
         """Compute the ranks again from fresh statistics; called at intervals, not at each decision."""

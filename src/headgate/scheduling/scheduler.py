@@ -69,6 +69,10 @@ class Scheduler:
             self._running += 1
         return grant
 
+    def prefer(self, cls: int) -> None:
+        """The results of a class are awaited now; see `Selector.prefer`."""
+        self.selector.prefer(cls)
+
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
         self._running -= 1
         if self._draining:

@@ -285,19 +285,25 @@ class Epochs:
                     raise final from error
 
     def _backlog_epoch(self, finish: bool, drain: bool = False) -> None:
-        request = self._request(None, time.time(), finish, drain)
+        budget = self.budget
+        if finish or drain:
+            budget = None
+        elif self.waiting and not self.follow_up and not self.change_pending:
+            # The hosts process the backlog between epochs. An epoch that waits for them would delay new rows.
+            budget = 0.0
+        request = self._request(None, time.time(), budget, finish)
         began = time.perf_counter()
         self._commit(self._jobs.ask(request), request.common, None, began)
         self._jobs.end_job()
 
     def _batch_epoch(self, batch: LaneBatch) -> None:
-        request = self._request(batch.lane.key, batch.arrived, False)
+        request = self._request(batch.lane.key, batch.arrived, self.budget)
         began = time.perf_counter()
 
         def collect(frame: Any) -> Answers:
             nonlocal request
             if request.common.expression_failures != self._frames.failing:
-                request = self._request(batch.lane.key, batch.arrived, False)
+                request = self._request(batch.lane.key, batch.arrived, self.budget)
             return self._jobs.collect(frame, request)
 
         if batch.lane.careful:
@@ -324,7 +330,7 @@ class Epochs:
             with suppress(TimeoutError):
                 self.hosts = starting.result(_HOST_PATIENCE)
 
-    def _request(self, packing: str | None, arrived: float, finish: bool, drain: bool = False) -> JobRequest:
+    def _request(self, packing: str | None, arrived: float, budget: float | None, finish: bool = False) -> JobRequest:
         self._await_hosts()
         self._requests += 1
         replicas = self.plan.replicas
@@ -339,7 +345,7 @@ class Epochs:
             plan=self._plan_name,
             packing=packing,
             arrived=arrived,
-            budget=None if finish or drain else self.budget,
+            budget=budget,
             finish=finish,
             detailed=finish or time.monotonic() - self._reported >= _METRICS_EVERY,
             owner=self._owner,
