@@ -119,8 +119,8 @@ def test_an_interrupted_run_ends_with_its_train(
         began = now[0]
         network.run(interrupted=lambda: now[0] >= began + wanted)  # noqa: B023 - called in this round only
         ends.append(now[0] - began - wanted)
-    # A grant may take 50 ms.
-    assert max(ends) < 0.0055
+    # A grant may take 50 ms. A train takes 5 ms, and now and then twice that, to learn its cost.
+    assert max(ends) < 0.0105
 
 
 def test_awaited_rows_do_not_wait_for_the_slice_of_another_class(
