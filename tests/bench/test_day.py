@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from headgate.bench.day_live import WARM_UP, DayArrivals, DayRows
-from headgate.bench.day_script import COMES, GOES, SLOW_FROM, SLOW_UNTIL, SLOWER, DayRun, outcome, rate
+from headgate.bench.day_script import COMES, DAY, GOES, SLOW_FROM, SLOW_UNTIL, SLOWER, DayRun, outcome, rate
 from headgate.feeder.feed import EVENT_TIME, ArrivingRows, ColumnGenerators
 
 
@@ -51,7 +49,8 @@ def test_the_first_seconds_do_not_count() -> None:
 @pytest.mark.parametrize("speed", [1.0, 4.0])
 def test_live_streams_bring_the_rows_of_the_script(speed: float) -> None:
     for stream in ("events", "clicks", "visits"):
-        seconds = list(islice(DayArrivals(stream, speed).blocks(np.random.default_rng(0)), 400))
+        seconds = list(DayArrivals(stream, speed).blocks(np.random.default_rng(0)))
+        assert len(seconds) == WARM_UP + DAY / speed
         for number, moments in enumerate(seconds):
             now = max(0.0, (number - WARM_UP) * speed)
             assert len(moments) == rate(stream, now)

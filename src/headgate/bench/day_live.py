@@ -132,7 +132,8 @@ def _follow_script(engine: Engine, began: float, speed: float) -> DayRun:
 
 @dataclass(frozen=True)
 class DayArrivals:
-    """The arrivals of a stream: the number of rows that the script sets for each second, evenly within it."""
+    """The arrivals of a stream until the end of the day: the number of rows that the script sets for each second, evenly
+    within it."""
 
     stream: str
     speed: float
@@ -143,8 +144,9 @@ class DayArrivals:
 
     def blocks(self, random: np.random.Generator) -> Iterator[Moments]:
         second = 0
-        while True:
-            count = round(rate(self.stream, _script_time(second, self.speed)))
+        # It must end: the feeder looks for the next row of a stream, and there is none once the visitor is gone.
+        while (now := float(_script_time(second, self.speed))) < DAY:
+            count = round(rate(self.stream, now))
             yield second + np.arange(count) / max(count, 1)
             second += 1
 
