@@ -132,8 +132,8 @@ def _follow_script(engine: Engine, began: float, speed: float) -> DayRun:
 
 @dataclass(frozen=True)
 class DayArrivals:
-    """The arrivals of a stream until the end of the day: the number of rows that the script sets for each second, evenly
-    within it."""
+    """The arrivals of a stream until the end of the day: the number of rows that the script sets for each second,
+    evenly within it."""
 
     stream: str
     speed: float
