@@ -290,7 +290,12 @@ class EngineRun:
                 return
             for query in self._declared.lifecycles.answered_queries(self._declared.queries):
                 self._declared.catalog.put_query(query)
-            self.replan()
+            try:
+                self.replan()
+            except Exception:
+                # If the engine is being stopped meanwhile, its queries need not begin or end any more.
+                if not self._closing:
+                    raise
 
     def _table_changed(self, name: str, rows: pa.Table) -> None:
         """On the thread that reads tables again."""
