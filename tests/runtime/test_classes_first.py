@@ -142,3 +142,19 @@ def test_awaited_rows_do_not_wait_for_the_slice_of_another_class(
         assert sum(result.rows.num_rows for result in network.take("alert")) == 10
         assert now[0] == began
         network.run(0.02)
+
+
+def test_a_changed_plan_does_not_begin_with_long_trains(
+    now: list[float], rows_cost: Callable[[Operator, Settings], LiveOperator]
+) -> None:
+    s = source("s")
+    network = Network(graph(query("report", columns(s, 1, 2))), "cqc", clock=lambda: now[0], make=rows_cost)
+    network.push("s", rows(100_000))
+    network.run(2.0)
+    for number, policy in enumerate(("rr", "cqc", "hr")):
+        network.add(query(f"q{number}", above(s, 50 + number)))
+        network.policy = policy
+        began = now[0]
+        # The first train, and those that learn from it.
+        network.run(interrupted=lambda: now[0] > began)  # noqa: B023 - called in this round only
+        assert now[0] - began < 0.0105

@@ -17,7 +17,13 @@ def learned(fixed: float, per_row: float, lengths: list[int]) -> TrainSize:
 
 
 def test_the_first_train_is_of_moderate_size() -> None:
-    assert TrainSize(3).within(0.05) == FIRST_TRAIN
+    assert TrainSize(3).within(0.05) == TrainSize(3, 1e-6).within(0.05) == FIRST_TRAIN
+
+
+def test_the_first_train_of_costly_operators_is_short() -> None:
+    """Units are made again with every change of the plan: what their operators cost is known by then."""
+    assert TrainSize(1, 2e-3).within(0.05) == 2.5
+    assert TrainSize(1, 0.5).within(0.05) == 1
 
 
 @pytest.mark.parametrize(("fixed", "per_row"), [(1e-3, 1e-7), (2e-5, 1e-5), (0.1, 1e-3), (0.0, 1e-6)])

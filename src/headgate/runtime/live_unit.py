@@ -53,10 +53,10 @@ class LiveUnit:
         "train_size",
     )
 
-    def __init__(self, id: int, entries: Sequence[UnitEntry], operators: int) -> None:
+    def __init__(self, id: int, entries: Sequence[UnitEntry], operators: int, cost: float) -> None:
         self.id = id
         self.entries = tuple(entries)
-        self.train_size = TrainSize(operators)
+        self.train_size = TrainSize(operators, cost)
         self.grants = 0
         self.rows = 0
         self.seconds = 0.0

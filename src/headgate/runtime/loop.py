@@ -383,11 +383,13 @@ class Loop:
         self.wiring.link(self._routes)
         self.measurement.time_every_pass()
         stages, queues, edges = self.wiring.stages, self.wiring.queues, self.view.topology.edges
+        cost = self.view.statistics.cost
         self.units = [
             LiveUnit(
                 unit.id,
                 [UnitEntry(e, queues[e], stages[edges[e].consumer], edges[e].port) for e in unit.entries],
                 len(unit.operators),
+                sum(cost[o] for o in unit.operators),
             )
             for unit in units.units
         ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-FIRST_TRAIN = 256
-"""The most rows in a train before its cost is known: few, because a function may take a millisecond for each."""
+FIRST_TRAIN = 16
+"""The most rows in a unit's first train: few, because a function may take many milliseconds for each."""
 
 _CALL_SECONDS = 2e-5
 """Assumed time of an operator for a batch of any size (s), before it is measured."""
@@ -38,12 +38,16 @@ class TrainSize:
 
     Where fixed and per-row cost cannot be separated, the time is attributed to the rows. Trains get shorter then, which
     separates them; trains that stay equally long are doubled now and then.
+
+    `cost` is what the operators are believed to cost for a row (s). It counts for the first train alone: units are made
+    again with every change of the plan, and a costly function must not delay all others each time.
     """
 
     __slots__ = (
         "_call",
         "_count",
         "_dirty",
+        "_first",
         "_product",
         "_rows",
         "_seconds",
@@ -53,7 +57,8 @@ class TrainSize:
         "per_row",
     )
 
-    def __init__(self, operators: int) -> None:
+    def __init__(self, operators: int, cost: float = 0.0) -> None:
+        self._first = min(FIRST_TRAIN, max(1.0, _PROMPT / cost)) if cost else FIRST_TRAIN
         self._call = self.fixed = _CALL_SECONDS * operators
         self.per_row = 0.0
         self.minimum = 0.0
@@ -87,7 +92,7 @@ class TrainSize:
         if self._dirty:
             self._fit()
         if not self.per_row:
-            return FIRST_TRAIN
+            return self._first
         return max(self.minimum, (seconds - self.fixed) / self.per_row)
 
     def _fit(self) -> None:
