@@ -22,9 +22,11 @@ def now() -> list[float]:
     return [0.0]
 
 
-@pytest.fixture
-def slow_reports(now: list[float], monkeypatch: pytest.MonkeyPatch) -> Callable[[Operator, Settings], LiveOperator]:
-    """A projection takes a tenth of a second for each batch; everything else takes no time."""
+Make = Callable[[Operator, Settings], LiveOperator]
+
+
+def projections_take(seconds: Callable[[Batch], float], now: list[float], monkeypatch: pytest.MonkeyPatch) -> Make:
+    """A projection takes so many seconds for a batch; everything else takes no time."""
 
     def make(node: Operator, settings: Settings) -> LiveOperator:
         made = live(node, settings)
@@ -32,7 +34,7 @@ def slow_reports(now: list[float], monkeypatch: pytest.MonkeyPatch) -> Callable[
             process = made.process
 
             def slow(port: int, batch: Batch) -> list[Batch]:
-                now[0] += 0.1
+                now[0] += seconds(batch)
                 return process(port, batch)
 
             monkeypatch.setattr(made, "process", slow, raising=False)
@@ -41,10 +43,20 @@ def slow_reports(now: list[float], monkeypatch: pytest.MonkeyPatch) -> Callable[
     return make
 
 
+@pytest.fixture
+def slow_reports(now: list[float], monkeypatch: pytest.MonkeyPatch) -> Make:
+    """A projection takes a tenth of a second for each batch."""
+    return projections_take(lambda batch: 0.1, now, monkeypatch)
+
+
+@pytest.fixture
+def rows_cost(now: list[float], monkeypatch: pytest.MonkeyPatch) -> Make:
+    """A projection takes a tenth of a millisecond for each row."""
+    return projections_take(lambda batch: 1e-4 * batch.rows.num_rows, now, monkeypatch)
+
+
 @pytest.mark.parametrize("policy", ["cqc", "rr"])
-def test_the_rest_waits_for_the_next_run(
-    policy: str, now: list[float], slow_reports: Callable[[Operator, Settings], LiveOperator]
-) -> None:
+def test_the_rest_waits_for_the_next_run(policy: str, now: list[float], slow_reports: Make) -> None:
     s = source("s")
     network = Network(
         graph(query("alert", above(s, -1), CRITICAL), query("report", columns(s, 1, 2))),
@@ -63,7 +75,7 @@ def test_the_rest_waits_for_the_next_run(
 
 
 def test_a_run_that_serves_a_stream_ends_with_the_results_of_its_highest_class(
-    now: list[float], slow_reports: Callable[[Operator, Settings], LiveOperator]
+    now: list[float], slow_reports: Make
 ) -> None:
     """Of three classes over two streams: the highest class that reads the served stream has its results, no more."""
     s, t = source("s"), source("t")
@@ -88,28 +100,7 @@ def test_a_run_that_serves_a_stream_ends_with_the_results_of_its_highest_class(
     assert sum(result.rows.num_rows for result in network.take("report")) == 100_000
 
 
-@pytest.fixture
-def rows_cost(now: list[float], monkeypatch: pytest.MonkeyPatch) -> Callable[[Operator, Settings], LiveOperator]:
-    """A projection takes a tenth of a millisecond for each row; everything else takes no time."""
-
-    def make(node: Operator, settings: Settings) -> LiveOperator:
-        made = live(node, settings)
-        if node.kind == "project":
-            process = made.process
-
-            def slow(port: int, batch: Batch) -> list[Batch]:
-                now[0] += 1e-4 * batch.rows.num_rows
-                return process(port, batch)
-
-            monkeypatch.setattr(made, "process", slow, raising=False)
-        return made
-
-    return make
-
-
-def test_an_interrupted_run_ends_with_its_train(
-    now: list[float], rows_cost: Callable[[Operator, Settings], LiveOperator]
-) -> None:
+def test_an_interrupted_run_ends_with_its_train(now: list[float], rows_cost: Make) -> None:
     network = Network(graph(query("report", columns(source("s"), 1, 2))), "cqc", clock=lambda: now[0], make=rows_cost)
     network.push("s", rows(20_000))
     # Its cost is known after some trains.
@@ -123,9 +114,7 @@ def test_an_interrupted_run_ends_with_its_train(
     assert max(ends) < 0.0105
 
 
-def test_awaited_rows_do_not_wait_for_the_slice_of_another_class(
-    now: list[float], rows_cost: Callable[[Operator, Settings], LiveOperator]
-) -> None:
+def test_awaited_rows_do_not_wait_for_the_slice_of_another_class(now: list[float], rows_cost: Make) -> None:
     s, t = source("s"), source("t")
     network = Network(
         graph(query("alert", above(t, -1), CRITICAL), query("report", columns(s, 1, 2))),
@@ -144,9 +133,7 @@ def test_awaited_rows_do_not_wait_for_the_slice_of_another_class(
         network.run(0.02)
 
 
-def test_a_changed_plan_does_not_begin_with_long_trains(
-    now: list[float], rows_cost: Callable[[Operator, Settings], LiveOperator]
-) -> None:
+def test_a_changed_plan_does_not_begin_with_long_trains(now: list[float], rows_cost: Make) -> None:
     s = source("s")
     network = Network(graph(query("report", columns(s, 1, 2))), "cqc", clock=lambda: now[0], make=rows_cost)
     network.push("s", rows(100_000))

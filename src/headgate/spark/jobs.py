@@ -22,8 +22,8 @@ REPLICA = "replica"
 """The column of packed rows with the replica of each row; only if there are several replicas."""
 
 MOST_TASKS = 4
-"""Number of tasks, at most, that read the rows of an epoch for one host. A task costs some 3 ms of processor time; the
-host itself uses about one processor."""
+"""Number of tasks, at most, that read the rows of an epoch for one host. More would not help: all rows enter one
+process."""
 
 Ints = npt.NDArray[np.int64]
 Answers = tuple[EpochAnswer, ...]
