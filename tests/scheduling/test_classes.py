@@ -34,6 +34,14 @@ def always_busy(priorities: list[int], k: float) -> ClassSelector:
     return selector
 
 
+short_overruns = given(
+    st.lists(st.integers(1, 9), min_size=2, max_size=4, unique=True).map(lambda p: sorted(p, reverse=True)),
+    st.lists(st.sampled_from([0.0, 0.1, 0.3, 1.0]), min_size=4, max_size=4),
+    st.integers(0, 1000).map(Random),
+)
+"""Priorities of classes, all different; the most that a grant of each overruns; a source of chance."""
+
+
 @given(
     # Different priorities: the place of a class in the round is then its unit's number.
     st.lists(st.integers(1, 9), min_size=2, max_size=4, unique=True).map(lambda p: sorted(p, reverse=True)),
@@ -73,11 +81,7 @@ def test_quotas_hold_over_every_window(priorities: list[int], longest: list[floa
         assert -late[cls] <= part + share * sum(over) + 1e-6
 
 
-@given(
-    st.lists(st.integers(1, 9), min_size=2, max_size=4, unique=True).map(lambda p: sorted(p, reverse=True)),
-    st.lists(st.sampled_from([0.0, 0.1, 0.3, 1.0]), min_size=4, max_size=4),
-    st.integers(0, 1000).map(Random),
-)
+@short_overruns
 def test_over_whole_rounds_quotas_hold_within_one_grant(
     priorities: list[int], longest: list[float], random: Random
 ) -> None:
@@ -101,11 +105,7 @@ def test_over_whole_rounds_quotas_hold_within_one_grant(
         selector.finished(grant.unit, 0.0, elapsed, 1, 1)
 
 
-@given(
-    st.lists(st.integers(1, 9), min_size=2, max_size=4, unique=True).map(lambda p: sorted(p, reverse=True)),
-    st.lists(st.sampled_from([0.0, 0.1, 0.3, 1.0]), min_size=4, max_size=4),
-    st.integers(0, 1000).map(Random),
-)
+@short_overruns
 def test_preferred_classes_get_no_more_than_their_quotas(
     priorities: list[int], longest: list[float], random: Random
 ) -> None:
