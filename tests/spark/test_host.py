@@ -17,7 +17,7 @@ import pytest
 
 from headgate.spark import host_client
 from headgate.spark.checkpoint import CheckpointError
-from headgate.spark.host import Host
+from headgate.spark.host import NICENESS, Host
 from headgate.spark.host_client import HostLost, HostRefused, close_host, connect, ensure_host
 from headgate.spark.messages import EpochAnswer, HostAddress
 from headgate.spark.processes import is_alive
@@ -230,6 +230,17 @@ def test_rows_that_wait_are_processed_between_epochs(tmp_path: Path) -> None:
     epoch(finish=True)
     assert found == driver.rows()["hot"] == plain(driver, rows)["hot"]
     assert driver.restored == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a thread has a niceness of its own on Linux only")
+def test_epochs_get_a_processor_before_the_backlog() -> None:
+    mine = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    others = {thread.native_id for thread in threading.enumerate()}
+    Host(HostAddress("here", "", 0))
+    thread = next(each for each in threading.enumerate() if each.native_id not in others)
+    assert thread.native_id is not None
+    wait_until(lambda: os.getpriority(os.PRIO_PROCESS, thread.native_id or 0) == min(19, mine + NICENESS))
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == mine
 
 
 def test_two_starters_get_one_host(driver: HostDriver) -> None:

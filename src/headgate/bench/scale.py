@@ -110,7 +110,7 @@ def loads(share: float = 1.0) -> dict[str, ScaleLoad]:
             ("s0",),
             some(1_600_000),
         ),
-        "mixed_21": ScaleLoad(mixed(), ("s0", "s1", "s2"), some(200_000)),
+        "mixed_21": ScaleLoad(mixed(), ("s0", "s1", "s2"), some(800_000)),
         LIGHT: ScaleLoad(work.queries, tuple(work.streams), some(50_000)),
         "function": ScaleLoad(
             {"risky": "SELECT ts, location, slow_risk(temperature, humidity) AS r FROM s0 WHERE humidity > 5"},

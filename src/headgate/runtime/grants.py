@@ -64,8 +64,7 @@ class GrantRunner:
         spent = self.flow.seconds + self._workers.seconds
         with self._control.lock:
             self._stuck.start()
-            if self._wanted_threads > 1:
-                self._workers.resize(self._wanted_threads)
+            self._start_threads()
             served = self._state.loop.highest_class(serving)
             if serving:
                 self._state.loop.scheduler.prefer(served)
@@ -136,6 +135,15 @@ class GrantRunner:
             self.after(flow)
             if ends():
                 return
+
+    def start_threads(self) -> None:
+        """See `Network.start_threads`."""
+        with self._control.lock:
+            self._start_threads()
+
+    def _start_threads(self) -> None:
+        if self._wanted_threads > 1:
+            self._workers.resize(self._wanted_threads)
 
     @property
     def _wanted_threads(self) -> int:

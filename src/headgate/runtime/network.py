@@ -197,6 +197,10 @@ class Network:
         """
         return self._grants.run(budget, soon, interrupted, serving)
 
+    def start_threads(self) -> None:
+        """Starts the threads that `run` uses, if it uses any: with the niceness of this thread, not that of `run`'s."""
+        self._grants.start_threads()
+
     def step(self) -> bool:
         """Runs one grant in this thread, in any mode; False if no unit is ready."""
         return self._grants.step()

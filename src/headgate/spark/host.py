@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import os
 import selectors
 import socket
 import sys
@@ -38,6 +39,10 @@ _LOG = logging.getLogger("headgate.host")
 SOON = 0.02
 """Seconds after which an epoch with new rows ends once the highest class has its results: these are published with its
 commit, and the background thread goes on with the rest."""
+
+NICENESS = 10
+"""Of the background thread, where a thread can have its own (Linux): an epoch with new rows, Spark's part of it
+included, does not wait for a processor that works off a backlog."""
 
 SWITCH_INTERVAL = 0.0002
 """Seconds after which a thread that runs Python code lets another one go on: a user's function must not keep the thread
@@ -119,6 +124,7 @@ class Background:
 
     def run(self, resident: ResidentNetwork) -> None:
         """Runs the network from now on, until `stop`."""
+        resident.network.start_threads()
         with self._changed:
             self._resident, self._ready, self._error = resident, True, None
             self._changed.notify_all()
@@ -148,6 +154,9 @@ class Background:
             return found
 
     def _work(self) -> None:
+        if sys.platform == "linux":
+            thread = threading.get_native_id()
+            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICENESS)
         while True:
             with self._changed:
                 while self._resident is None or not self._ready:
