@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headgate.spark import replies as replies_module
 from headgate.spark.epoch_failures import EpochFailures
 from headgate.spark.host_client import HostLost, host_folder
-from headgate.spark.jobs import SparkJobs
-from headgate.spark.messages import ANSWER_DDL, JobRequest, ReplicaPart
+from headgate.spark.jobs import SparkJobs, batch_rdd
+from headgate.spark.messages import ANSWER_DDL, EpochAnswer, JobRequest, ReplicaPart
 from headgate.spark.replies import Replies
 from tests.spark.host_driver import HostDriver, plain
 from tests.spark.test_carry import _types
@@ -72,3 +73,48 @@ def test_a_job_without_an_answer_is_repeated(spark: Any, driver: HostDriver, job
         jobs.collect(silent, request_of(driver))
     assert EpochFailures.transient(raised.value)
     jobs.end_job()
+
+
+def answer_to_stream(spark: Any, driver: HostDriver, jobs: SparkJobs, folder: Path) -> list[EpochAnswer | HostLost]:
+    """The answers to the micro-batches of a stream of two files, one after the other."""
+    for number in range(2):
+        rows = next(driver.packed([batch(number)])).to_pandas()
+        written = spark.createDataFrame(rows, ", ".join(_types(driver))).coalesce(1)
+        written.write.mode("append").parquet(str(folder / "rows"))
+    stream = spark.readStream.schema(", ".join(_types(driver))).option("maxFilesPerTrigger", "1")
+    found: list[EpochAnswer | HostLost] = []
+
+    def take(frame: Any, _: int) -> None:
+        assert batch_rdd(frame) is not None
+        try:
+            [answer] = jobs.collect(frame, request_of(driver))
+            found.append(answer)
+        except HostLost as error:
+            found.append(error)
+        jobs.end_job()
+        if isinstance(found[-1], EpochAnswer):
+            driver.accept(found[-1])
+
+    frame = jobs.answers(stream.parquet(str(folder / "rows")), 1)
+    writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(folder / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    return found
+
+
+def test_micro_batches_are_answered(spark: Any, driver: HostDriver, jobs: SparkJobs, tmp_path: Path) -> None:
+    found = answer_to_stream(spark, driver, jobs, tmp_path)
+    assert [answer.taken for answer in found if isinstance(answer, EpochAnswer)] == [60, 60]
+    assert driver.restored == 1
+
+
+@pytest.mark.parametrize("jobs", ["answers from the host, too"], indirect=True)
+def test_where_no_reply_arrives_the_next_job_brings_the_answer(
+    spark: Any, driver: HostDriver, jobs: SparkJobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Replies, "_receive", lambda replies, wire: None)
+    monkeypatch.setattr(replies_module, "_TIMEOUT", 0.1)
+    lost, answer = answer_to_stream(spark, driver, jobs, tmp_path)
+    assert isinstance(lost, HostLost)
+    assert EpochFailures.transient(lost)
+    assert isinstance(answer, EpochAnswer)
+    assert answer.taken == 60

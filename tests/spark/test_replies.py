@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from headgate.spark import replies as replies_module
 from headgate.spark.messages import EpochAnswer, EpochRequest, HostAddress, Place
-from headgate.spark.replies import Replies, reply
+from headgate.spark.replies import NoReply, Replies, reply
 
 Answers = tuple[EpochAnswer, ...]
 
@@ -50,6 +51,19 @@ def test_the_job_answers_where_no_reply_comes(replies: Replies) -> None:
     failed.set_exception(RuntimeError("the job failed"))
     with pytest.raises(RuntimeError, match="the job failed"):
         replies.first(_request(replies), 1, lambda: failed)
+    replies.close()
+
+
+def test_a_job_may_leave_the_answer_to_the_host(replies: Replies, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = _request(replies)
+    job: Future[Answers | None] = Future()
+    job.set_result(None)
+    # The reply comes after the end of the job.
+    threading.Timer(0.01, lambda: reply(request, _answer(epoch=7).pack())).start()
+    assert replies.first(request, 1, lambda: job)[0].epoch == 7
+    monkeypatch.setattr(replies_module, "_TIMEOUT", 0.01)
+    with pytest.raises(NoReply, match="the job of epoch 4 has ended"):
+        replies.first(request, 1, lambda: job)
     replies.close()
 
 

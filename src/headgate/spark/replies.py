@@ -23,6 +23,10 @@ _TIMEOUT = 5.0
 """Seconds that a connection may take to deliver its answer."""
 
 
+class NoReply(RuntimeError):
+    """A job has ended, and the answer of a host has not reached the driver's socket."""
+
+
 class Replies:
     """The driver's socket for answers. `first` is called by one thread; a separate thread accepts connections."""
 
@@ -43,20 +47,26 @@ class Replies:
         return str(self._path)
 
     def first(
-        self, request: EpochRequest, replicas: int, start: Callable[[], Future[tuple[EpochAnswer, ...]]]
+        self, request: EpochRequest, replicas: int, start: Callable[[], Future[tuple[EpochAnswer, ...] | None]]
     ) -> tuple[EpochAnswer, ...]:
         """The answers of all replicas to a request, as the hosts send them or as the job returns them, whichever is
-        first. `start` starts the job, whose error is raised if it fails before the hosts have answered."""
+        first. `start` starts the job, whose error is raised if it fails before the hosts have answered. A job that
+        returns None leaves the answers to the hosts; NoReply if one of them does not come."""
         with self._changed:
             self._wanted, self._found = request.attempt, {}
         job = start()
         job.add_done_callback(lambda _: self._notify())
         with self._changed:
             self._changed.wait_for(lambda: len(self._found) == replicas or job.done())
+            if job.done() and job.exception() is None and job.result() is None:
+                self._changed.wait_for(lambda: len(self._found) == replicas, _TIMEOUT)
             self._wanted = ""
             if len(self._found) == replicas:
                 return tuple(self._found[replica] for replica in range(replicas))
-        return job.result()
+        answers = job.result()
+        if answers is None:
+            raise NoReply(f"NoReply: the job of epoch {request.epoch} has ended, and a host's answer has not come")
+        return answers
 
     def close(self) -> None:
         """Takes no more answers."""
