@@ -116,6 +116,21 @@ def test_the_first_rows_after_a_quiet_time_do_not_wait() -> None:
     assert triggers.waited[-1] == 0.0
 
 
+def test_slow_epochs_count_for_seconds_however_many_quick_ones_follow() -> None:
+    """Four epochs a second: slow ones of ten seconds ago are not among the last 32, and still tell how late results are."""
+    triggers = Triggers()
+    triggers.pace.arrange("main", 1.0, LatencyTarget(0.4, "fire"))
+    triggers.run(20)
+    _, usual = triggers.run(1)
+    triggers.epoch = 0.14
+    triggers.run(0.5)
+    triggers.epoch = 0.08
+    _, careful = triggers.run(11)
+    assert careful < usual - 0.1
+    _, after = triggers.run(20)
+    assert after == pytest.approx(usual)
+
+
 def test_the_first_epochs_of_a_run_are_not_paused() -> None:
     triggers = Triggers(cost=3.0)
     for _ in range(WARM_UP):

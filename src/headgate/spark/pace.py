@@ -27,7 +27,9 @@ time are never kept waiting."""
 WARM_UP = 10
 """First epochs of a run, which are not counted: most of their processor time is that of compilers."""
 WINDOW = 32
-"""Epochs over which trigger times are observed. The second largest counts: a single slow epoch does not."""
+RECENT = 15.0
+"""Trigger times are observed over so many epochs, or over so many seconds if these have more. The second largest
+counts: a single slow epoch does not. With ten epochs a second, 32 are too few to see how much they differ."""
 AIM = 0.95
 """Share of the latency asked for that pauses usually aim at."""
 DECAY = 0.97
@@ -79,6 +81,45 @@ class TriggerCost:
         return max(0.0, cost - max(0.0, slope) * rows)
 
 
+class RecentTimes:
+    """The durations of the newest events: WINDOW of them, and all others of the last RECENT seconds."""
+
+    def __init__(self) -> None:
+        self._found: deque[tuple[float, float]] = deque()
+
+    def add(self, now: float, seconds: float) -> None:
+        """Adds an event that has just ended."""
+        self._found.append((now, seconds))
+        while len(self._found) > WINDOW and self._found[0][0] < now - RECENT:
+            self._found.popleft()
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @property
+    def last(self) -> float:
+        """The newest duration."""
+        return self._found[-1][1]
+
+    @property
+    def shortest(self) -> float:
+        """The shortest duration."""
+        return min(seconds for _, seconds in self._found)
+
+    @property
+    def high(self) -> float:
+        """The second longest duration; of one or two the longest, of none 0.
+
+        >>> times = RecentTimes()
+        >>> for second, taken in enumerate([1.0, 9.0, 2.0]):
+        ...     times.add(second, taken)
+        >>> times.high
+        2.0
+        """
+        longest = sorted(seconds for _, seconds in self._found)[-2:]
+        return longest[0] if len(self._found) > 2 else max(longest, default=0.0)
+
+
 @dataclass
 class _LaneTimes:
     """Moments of one lane: the start and the end of its last epoch, and when Spark was let go on after it.
@@ -91,20 +132,20 @@ class _LaneTimes:
     began: float | None = None
     ended: float = 0.0
     released: float | None = None
-    gaps: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
-    epochs: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    gaps: RecentTimes = field(default_factory=RecentTimes)
+    epochs: RecentTimes = field(default_factory=RecentTimes)
 
     def reserve(self, publishing: float) -> float:
         """The longest time from a row's arrival to its result without a pause: it arrives just after Spark has looked,
         and waits for the end of that epoch, the next look, the next epoch and its publication."""
-        return 2 * (_high(self.epochs) + _high(self.gaps)) + publishing
+        return 2 * (self.epochs.high + self.gaps.high) + publishing
 
     def way(self) -> float:
         """The pause by which a lane of a lower class gives way to higher ones: in proportion to their weights. None
         after an epoch that was long because it had many rows: more of them may be waiting."""
-        if not self.epochs or self.epochs[-1] > MANY_ROWS * min(self.epochs):
+        if not self.epochs or self.epochs.last > MANY_ROWS * self.epochs.shortest:
             return 0.0
-        return (1 / self.share - 1) * self.epochs[-1]
+        return (1 / self.share - 1) * self.epochs.last
 
 
 class Pace:
@@ -127,7 +168,7 @@ class Pace:
         self.aim = AIM
         """Share of the target that pauses aim at; a step of the run-time optimizer."""
         self._lanes: dict[str, _LaneTimes] = {}
-        self._publishing: deque[float] = deque(maxlen=WINDOW)
+        self._publishing = RecentTimes()
         self._committed: dict[int, float] = {}
         self._cost = TriggerCost()
         self._credit = SAVED
@@ -160,10 +201,10 @@ class Pace:
             if times.began is not None and times.released is not None:
                 gap = now - times.released
                 # If Spark has looked in vain first, the rows arrived just now.
-                idle = 2 * min(times.gaps) + 0.05 if times.gaps else gap
+                idle = 2 * times.gaps.shortest + 0.05 if times.gaps else gap
                 if gap <= idle:
                     waited = now - times.began
-                times.gaps.append(min(gap, idle))
+                times.gaps.add(now, min(gap, idle))
             times.began = now
             return waited
 
@@ -174,7 +215,7 @@ class Pace:
             times = self._lanes.setdefault(lane, _LaneTimes())
             times.ended = now
             if times.began is not None:
-                times.epochs.append(now - times.began)
+                times.epochs.add(now, now - times.began)
             self._pause = self._pause_of(times, now)
             return self._pause
 
@@ -214,7 +255,7 @@ class Pace:
         with self._lock:
             began = self._committed.pop(epoch, None)
             if began is not None:
-                self._publishing.append(now - began)
+                self._publishing.add(now, now - began)
 
     def backlog_pause(self) -> float:
         """Seconds until an epoch without new rows is within the cores."""
@@ -234,7 +275,7 @@ class Pace:
                 "trigger_cores": used / elapsed if len(self._used) > 1 and elapsed > 0 else 0.0,
                 "trigger_processor_seconds": self._cost.seconds,
                 "target": None if target is None else target.seconds,
-                "reserve": max((t.reserve(_high(self._publishing)) for t in self._lanes.values()), default=0.0),
+                "reserve": max((t.reserve(self._publishing.high) for t in self._lanes.values()), default=0.0),
             }
 
     def _reason(self) -> str:
@@ -249,20 +290,10 @@ class Pace:
             return max(self._pause_for_cores(now), min(LONGEST, times.way()))
         if len(times.epochs) < 2:
             return 0.0
-        return max(0.0, self.aim * times.target.seconds - times.reserve(_high(self._publishing)))
+        return max(0.0, self.aim * times.target.seconds - times.reserve(self._publishing.high))
 
     def _pause_for_cores(self, now: float) -> float:
         if self._cores is None:
             return 0.0
         credit = self._credit + self._cores * (now - self._at)
         return min(LONGEST, max(0.0, -credit / self._cores))
-
-
-def _high(values: deque[float]) -> float:
-    """The second largest of some values; of few the largest.
-
-    >>> _high(deque([1.0, 9.0, 2.0])), _high(deque())
-    (2.0, 0.0)
-    """
-    largest = sorted(values)[-2:]
-    return largest[0] if len(values) > 2 else max(largest, default=0.0)
