@@ -4,8 +4,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 BIN := .venv/bin
 STAMP := .venv/.installed
-DELTA := .venv-delta
 DELTA_SPARK ?= 4.2.0
+DELTA = .venv-delta-$(DELTA_SPARK)
 # One process a core, each with its own Spark session; a process that is done takes tests from another.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
@@ -80,4 +80,4 @@ bench: setup
 	$(BIN)/headgate bench --all
 
 clean:
-	rm -rf .venv .venv-delta build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-delta-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
