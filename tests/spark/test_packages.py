@@ -77,7 +77,7 @@ def test_libraries_of_one_version(home: Path) -> None:
 def test_a_library_for_earlier_versions_of_spark(home: Path) -> None:
     _install_maven(home)
     package = Package("example", (Library("org.example", "lib_{minor}", "1."),))
-    with pytest.raises(PackageError, match=r"^Maven cannot fetch it: .*\(it is published for Spark 4.0: pip install"):
+    with pytest.raises(PackageError, match=r"^example is not published for Spark .*, but for Spark 4.0: pip install"):
         fetched(package)
 
 
@@ -127,7 +127,7 @@ def test_a_connector_that_cannot_be_had_is_one_line(home: Path) -> None:
         open_sink(_Without(), query, query.sinks[0], "run")
     assert str(KAFKA.folder()).startswith(str(home))
     query = query_into("delta", "OPTIONS (path 'x')")
-    with pytest.raises(SinkError, match=r"^query q: sink delta: there is no Delta for this Spark: there is no Maven"):
+    with pytest.raises(SinkError, match=r"^query q: sink delta: Delta cannot be had: there is no Maven"):
         open_sink(_Without(), query, query.sinks[0], "run")
-    with pytest.raises(SourceError, match=r"^stream s: source delta: there is no Delta for this Spark: there is no Ma"):
+    with pytest.raises(SourceError, match=r"^stream s: source delta: Delta cannot be had: there is no Maven"):
         SparkStreams(_Without()).open([stream_of("delta", "OPTIONS (path 'x')", "k INT")])

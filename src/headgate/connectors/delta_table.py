@@ -35,7 +35,7 @@ def obstacle(spark: Any) -> str | None:
             try:
                 fetched(DELTA)
             except PackageError as problem:
-                return f"there is no Delta for this Spark: {problem}"
+                return f"Delta cannot be had: {problem}"
             return _not_from_the_start()
     return None
 

@@ -179,8 +179,13 @@ def fetched(package: Package) -> list[Path]:
     except OSError as error:
         raise PackageError(f"{folder} cannot be written: {error.strerror or error}; {package.hint()}") from error
     except (subprocess.TimeoutExpired, _NotFound) as error:
-        others = _published(program, package.libraries[0]) if isinstance(error, _NoVersions) else ""
-        raise PackageError(f"Maven cannot fetch it: {error}{others}; {package.hint()}") from error
+        earlier = _published(program, package.libraries[0]) if isinstance(error, _NoVersions) else None
+        if earlier is not None:
+            raise PackageError(
+                f"{package.name} is not published for Spark {_spark_version()}, but for Spark {earlier}:"
+                f" pip install 'pyspark=={earlier}.*'"
+            ) from error
+        raise PackageError(f"Maven cannot fetch it: {error}; {package.hint()}") from error
     return package.jars()
 
 
@@ -192,18 +197,18 @@ class _NoVersions(_NotFound):
     """No version of a library is published, or it is not known which."""
 
 
-def _published(program: str, library: Library) -> str:
-    """The newest earlier Spark for which a library is published, as part of a message; empty if there is none."""
+def _published(program: str, library: Library) -> str | None:
+    """The newest earlier version of Spark, as 4.2, that a library is published for; None if it has no such versions."""
     if "{minor}" not in library.artifact:
-        return ""
+        return None
     major, minor = _spark_version().split(".")[:2]
     with tempfile.TemporaryDirectory() as work:
         maven = _Maven(program, cache() / "maven", Path(work))
         for earlier in range(int(minor) - 1, -1, -1):
             with suppress(_NotFound):
                 if maven.versions(library.filled(f"{major}.{earlier}")):
-                    return f" (it is published for Spark {major}.{earlier}: pip install 'pyspark=={major}.{earlier}.*')"
-    return ""
+                    return f"{major}.{earlier}"
+    return None
 
 
 @dataclass(frozen=True)
