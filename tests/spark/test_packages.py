@@ -86,6 +86,8 @@ def test_settings_of_a_package_are_given_at_the_start(home: Path) -> None:
     DELTA.folder().mkdir(parents=True)
     (DELTA.folder() / "delta.jar").touch()
     assert at_start({DELTA}) == {"spark.jars": str(DELTA.folder() / "delta.jar"), **dict(DELTA.settings)}
+    own = {"spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,org.example.Other"}
+    assert at_start({DELTA}, own) == {}, "the user's settings have it"
 
 
 def test_a_library_that_cannot_be_had(home: Path) -> None:

@@ -14,10 +14,11 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from xml.etree import ElementTree
 
@@ -132,14 +133,19 @@ def named_in(text: str) -> set[Package]:
     return {package for pattern, package in _NAMED.items() if re.search(f"(?i){pattern}", text)}
 
 
-def at_start(packages: Iterable[Package]) -> dict[str, str]:
+def at_start(packages: Iterable[Package], known: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """Settings that give a session packages from its start; a package that is not available is reported when used.
+
+    `known` are the user's settings: a package that they configure is left to them.
 
     Only then do errors raised by classes of a package reach the driver: the threads that receive the results of tasks
     do not see a package that is added later.
     """
     settings: dict[str, str] = {}
     for package in sorted(packages, key=lambda each: each.name):
+        extensions = [value for name, value in package.settings if name in LISTS]
+        if extensions and set(extensions) <= set(re.split(r"\s*,\s*", known.get("spark.sql.extensions", ""))):
+            continue
         with suppress(PackageError):
             jars = ("spark.jars", ",".join(map(str, fetched(package))))
             for name, value in (jars, *package.settings):

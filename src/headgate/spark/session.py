@@ -109,7 +109,7 @@ def session(
     builder = SparkSession.builder.master(master).appName(name)
     given = dict(settings or {})
     for name in LISTS:
-        if name in given and (known := _defaults().get(name)):
+        if name in given and (known := user_settings().get(name)):
             given[name] = f"{known},{given[name]}"
     for key, value in {**_ANYWHERE, **files, **here, **given}.items():
         builder = builder.config(key, value)
@@ -126,7 +126,7 @@ def session(
 
 def _cluster() -> dict[str, str]:
     """Settings that add to those in the user's `spark-defaults.conf`."""
-    known = _defaults()
+    known = user_settings()
     archive = class_archive.options()
     path = "spark.executorEnv.PYTHONPATH"
     driver, executor = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
@@ -140,7 +140,7 @@ def _cluster() -> dict[str, str]:
     }
 
 
-def _defaults() -> dict[str, str]:
+def user_settings() -> dict[str, str]:
     """The user's settings in `spark-defaults.conf`, which Headgate's would otherwise replace."""
     from pyspark.find_spark_home import _find_spark_home
 
