@@ -64,6 +64,10 @@ class Recorder:
     def load(self) -> Recorder:
         return self
 
+    def table(self, name: str) -> Recorder:
+        self.given["table"] = name
+        return self
+
     def selectExpr(self, *exprs: str) -> Recorder:  # noqa: N802
         self.selected = exprs
         return self

@@ -26,6 +26,8 @@ EXCLUSIVE = (
     {"subscribe", "subscribePattern", "assign"},
     {"maxFilesPerTrigger", "maxBytesPerTrigger"},
     {"sep", "delimiter"},
+    {"path", "table"},
+    {"startingVersion", "startingTimestamp"},
 )
 
 

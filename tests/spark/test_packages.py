@@ -9,23 +9,28 @@ import pyspark
 import pytest
 
 from headgate.connectors.registry import SparkStreams, open_sink
-from headgate.spark.packages import KAFKA, Library, Package, PackageError, fetched
+from headgate.spark.packages import DELTA, KAFKA, Library, Package, PackageError, at_start, fetched
 from headgate.spark.results import SinkError
 from headgate.spark.source_rows import SourceError
 from tests.connectors.declared import query_into, stream_of
 from tests.connectors.recorder import Context
 
 VERSIONS = "<metadata><versioning><versions>{}</versions></versioning></metadata>"
-# Stands for Maven: LATEST brings the list of versions; of these it has 1.4.0 and 2.0.1.
+# Stands for Maven: it has the libraries lib and lib_0. LATEST brings the list of versions; of these it has 1.4.0 and
+# 2.0.1.
 MAVEN = """#!/bin/sh
 for each; do case $each in
   -Dmaven.repo.local=*) repository=${{each#*=}} ;;
-  -Dartifact=*) version=${{each##*:}} ;;
+  -Dartifact=*) version=${{each##*:}}; name=${{each%:*}}; name=${{name#*:}} ;;
 esac; done
-place="$repository/org/example/lib"
+place="$repository/org/example/$name"
+case $name in
+  lib|lib_0) ;;
+  *) echo "[ERROR] $name is not there -> [Help 1]"; exit 1 ;;
+esac
 case $version in
   LATEST) mkdir -p "$place"; echo '{versions}' > "$place/maven-metadata-central.xml" ;;
-  1.4.0|2.0.1) mkdir -p "$place/$version"; echo jar > "$place/$version/lib-$version.jar" ;;
+  1.4.0|2.0.1) mkdir -p "$place/$version"; echo jar > "$place/$version/$name-$version.jar" ;;
   *) echo "[ERROR] lib $version is not there -> [Help 1]"; exit 1 ;;
 esac
 """
@@ -59,6 +64,30 @@ def test_the_newest_version_that_can_be_had(home: Path, series: str, at_most: st
     assert [path.name for path in fetched(package)] == [jar]
     (home / "bin" / "mvn").unlink()
     assert [path.name for path in fetched(package)] == [jar], "from the cache"
+
+
+def test_libraries_of_one_version(home: Path) -> None:
+    _install_maven(home)
+    libraries = (Library("org.example", "lib", "1."), Library("org.example", "lib_0", "2."))
+    assert [path.name for path in fetched(Package("free", libraries))] == ["lib-1.4.0.jar", "lib_0-2.0.1.jar"]
+    same = fetched(Package("same", libraries, one_version=True))
+    assert [path.name for path in same] == ["lib-1.4.0.jar", "lib_0-1.4.0.jar"]
+
+
+def test_a_library_for_earlier_versions_of_spark(home: Path) -> None:
+    _install_maven(home)
+    package = Package("example", (Library("org.example", "lib_{minor}", "1."),))
+    with pytest.raises(PackageError, match=r"^example is not published for Spark .*, but for Spark 4.0: pip install"):
+        fetched(package)
+
+
+def test_settings_of_a_package_are_given_at_the_start(home: Path) -> None:
+    assert at_start({DELTA}) == {}
+    DELTA.folder().mkdir(parents=True)
+    (DELTA.folder() / "delta.jar").touch()
+    assert at_start({DELTA}) == {"spark.jars": str(DELTA.folder() / "delta.jar"), **dict(DELTA.settings)}
+    own = {"spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,org.example.Other"}
+    assert at_start({DELTA}, own) == {}, "the user's settings have it"
 
 
 def test_a_library_that_cannot_be_had(home: Path) -> None:
@@ -99,3 +128,8 @@ def test_a_connector_that_cannot_be_had_is_one_line(home: Path) -> None:
     with pytest.raises(SinkError, match=r"^query q: Spark has no sink kafka: there is no Maven .* --jars$"):
         open_sink(_Without(), query, query.sinks[0], "run")
     assert str(KAFKA.folder()).startswith(str(home))
+    query = query_into("delta", "OPTIONS (path 'x')")
+    with pytest.raises(SinkError, match=r"^query q: sink delta: Delta cannot be had: there is no Maven"):
+        open_sink(_Without(), query, query.sinks[0], "run")
+    with pytest.raises(SourceError, match=r"^stream s: source delta: Delta cannot be had: there is no Maven"):
+        SparkStreams(_Without()).open([stream_of("delta", "OPTIONS (path 'x')", "k INT")])

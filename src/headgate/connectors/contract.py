@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -99,11 +99,21 @@ class StreamSource(Connector):
 
 
 class StaticTable(Connector):
-    """A table that is read once, for joins with streams."""
+    """A table that is read once, for joins with streams.
+
+    `versioned`: `versions` tells when its rows have changed; otherwise the files below the option `path` do.
+    """
+
+    versioned: bool = False
 
     @abstractmethod
     def open(self, spark: Any, table: Table) -> Any:
         """A DataFrame with the declared columns."""
+
+    def versions(self, spark: Any, table: Table) -> Callable[[], object] | None:
+        """A function that returns another value when the rows of a table have changed; None if it is not versioned."""
+        del spark, table
+        return None
 
 
 class ResultSink(Connector):

@@ -38,6 +38,11 @@ A Kafka cluster that does not answer within 15 seconds, a topic that is missing 
 the engine starts. A value that cannot be read (JSON, CSV, Avro) is a dead letter of its stream; the rows around it are
 read. If a sink fails, its results stay in the checkpoint and are published at the next start.
 
+Delta needs its jars and two settings from the start of the session. Headgate gives them to a session that it starts for
+a script with `INTO delta` or `USING delta`: Maven fetches the jars for the running Spark, if Delta is published for it.
+A session that you start needs `spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension` and
+`spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog`.
+
 A new source or sink is one module in `src/headgate/connectors` with one class, which declares its name, options and
 guarantee, and reads or writes; the checker, this page and the tests find it there.
 """

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import os
 import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
@@ -70,6 +70,12 @@ class SparkStreams:
 def open_table(spark: Any, table: Table) -> Any:
     """A static table as a DataFrame with the declared columns."""
     return (tables().get(table.source.lower()) or SparkFormatTable()).open(spark, _with_secrets(table, "table"))
+
+
+def versions_of(spark: Any, table: Table) -> Callable[[], object] | None:
+    """What tells that the rows of a static table have changed; None if it has no versions."""
+    known = tables().get(table.source.lower())
+    return None if known is None else known.versions(spark, _with_secrets(table, "table"))
 
 
 def open_sink(spark: Any, query: Query, sink: Sink, run: str) -> Writer:

@@ -92,17 +92,19 @@ class SparkFormatTable(StaticTable):
     """Whether the reader must be given the declared columns."""
 
     def open(self, spark: Any, table: Table) -> Any:
-        from headgate.spark.types import ddl
-
-        reader = spark.read.format(table.source).options(**table.options)
-        if self.gives_schema:
-            reader = reader.schema(ddl(table.schema))
         try:
-            frame = reader.load()
+            frame = self.load(spark, table)
             return frame.selectExpr(*(f"CAST(`{f.name}` AS {_sql(f)}) AS `{f.name}`" for f in table.schema.fields))
         except Exception as error:
             said = without_secrets(reason(error), table.options)
             raise SourceError(f"table {table.name}: source {table.source}: {said}") from error
+
+    def load(self, spark: Any, table: Table) -> Any:
+        """A DataFrame of the table with its own columns and types."""
+        from headgate.spark.types import ddl
+
+        reader = spark.read.format(table.source).options(**table.options)
+        return (reader.schema(ddl(table.schema)) if self.gives_schema else reader).load()
 
 
 class SparkFormatSink(ResultSink):

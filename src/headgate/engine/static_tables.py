@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from headgate.connectors.registry import open_table
+from headgate.connectors.registry import open_table, versions_of
 from headgate.control.query_control import EngineError
 from headgate.graph.queries import Table
 from headgate.spark.spark_errors import expecting_errors, reason, spark_errors
@@ -20,7 +21,7 @@ class StaticTables:
 
     def __init__(self, spark: Any, changed: Callable[[str, pa.Table], None]) -> None:
         self._spark = spark
-        self._refresh = TableRefresh(spark, self._read, changed)
+        self._refresh = TableRefresh(spark, self._read, changed, partial(versions_of, spark))
         self.rows: Mapping[str, pa.Table] = {}
         """The rows of each table; a change replaces the whole mapping."""
 

@@ -138,10 +138,19 @@ class DeclaredSink(Declared, Protocol):
         ...
 
 
+class DeclaredTable(Declared, Protocol):
+    """A static table as the SQL checker sees it."""
+
+    @property
+    def versioned(self) -> bool:
+        """Whether it tells when its rows have changed; otherwise its files do."""
+        ...
+
+
 @dataclass(frozen=True)
 class Connectors:
     """The sources, static tables and sinks whose options are known, by name in lower case. Spark checks all others."""
 
     sources: Mapping[str, Declared] = field(default_factory=dict)
-    tables: Mapping[str, Declared] = field(default_factory=dict)
+    tables: Mapping[str, DeclaredTable] = field(default_factory=dict)
     sinks: Mapping[str, DeclaredSink] = field(default_factory=dict)

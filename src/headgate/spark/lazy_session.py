@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from headgate.spark.packages import Package, at_start
-from headgate.spark.session import session
+from headgate.spark.session import session, user_settings
 from headgate.spark.warmup import warm_up
 
 
@@ -31,7 +31,8 @@ class LazySession:
         """The session; starts it if there is none."""
         with self._lock:
             if self._spark is None:
-                self._spark = session("headgate", self._master, at_start(self._packages), self._local_files)
+                settings = at_start(self._packages, user_settings())
+                self._spark = session("headgate", self._master, settings, self._local_files)
                 warm_up(self._spark)
             return self._spark
 

@@ -14,10 +14,11 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from xml.etree import ElementTree
 
@@ -61,12 +62,16 @@ class Library:
 class Package:
     """Libraries that belong together. If they contain a data source, `name` is the name of that source.
 
-    `alone`: without their dependencies, which Spark has.
+    - `alone`: without their dependencies, which Spark has
+    - `one_version`: all libraries have the version of the first
+    - `settings`: settings of a session that uses it, which must be given at its start
     """
 
     name: str
     libraries: tuple[Library, ...]
     alone: bool = True
+    one_version: bool = False
+    settings: tuple[tuple[str, str], ...] = ()
 
     def folder(self) -> Path:
         """Where the jars are, or will be."""
@@ -94,28 +99,58 @@ KAFKA = Package(
 AVRO = Package("avro", (Library("org.apache.spark", "spark-avro_{scala}", "{major}.", "{spark}"),))
 KAFKA_BROKER = Package("kafka-broker", (Library("org.apache.kafka", "kafka_{scala}", "3.9."),), alone=False)
 POSTGRESQL = Package("postgresql", (Library("org.postgresql", "postgresql", "42."),))
+DELTA = Package(
+    "delta",
+    (
+        Library("io.delta", "delta-spark_{major}.{minor}_{scala}", "4."),
+        Library("io.delta", "delta-storage", "4."),
+        Library("io.delta", "delta-kernel-api", "4."),
+        Library("io.delta", "delta-kernel-defaults", "4."),
+    ),
+    one_version=True,
+    settings=(
+        ("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension"),
+        ("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"),
+    ),
+)
 
-
-_NAMED = {"kafka": KAFKA, "avro": AVRO}
-"""Packages of data sources by the word that names them in a script."""
+_NAMED = {
+    r"\bkafka\b": KAFKA,
+    r"\bavro\b": AVRO,
+    r"\b(into|using)\s+[`\"]?delta\b|\bformat\W+delta\b": DELTA,
+}
+"""Packages of data sources by a pattern of the text that names them in a script."""
+LISTS = ("spark.jars", "spark.sql.extensions")
+"""Settings whose values are lists, to which a package adds."""
 
 
 def named_in(text: str) -> set[Package]:
-    """The packages that a script may need, by its words."""
-    return {package for word, package in _NAMED.items() if re.search(rf"(?i)\b{word}\b", text)}
+    """The packages that a script may need, by its words.
+
+    >>> [sorted(package.name for package in named_in(text)) for text in ("SELECT delta FROM s", "USING Delta", "kafka")]
+    [[], ['delta'], ['kafka']]
+    """
+    return {package for pattern, package in _NAMED.items() if re.search(f"(?i){pattern}", text)}
 
 
-def at_start(packages: Iterable[Package]) -> dict[str, str]:
+def at_start(packages: Iterable[Package], known: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """Settings that give a session packages from its start; a package that is not available is reported when used.
+
+    `known` are the user's settings: a package that they configure is left to them.
 
     Only then do errors raised by classes of a package reach the driver: the threads that receive the results of tasks
     do not see a package that is added later.
     """
-    found: list[Path] = []
+    settings: dict[str, str] = {}
     for package in sorted(packages, key=lambda each: each.name):
+        extensions = [value for name, value in package.settings if name in LISTS]
+        if extensions and set(extensions) <= set(re.split(r"\s*,\s*", known.get("spark.sql.extensions", ""))):
+            continue
         with suppress(PackageError):
-            found += fetched(package)
-    return {"spark.jars": ",".join(map(str, found))} if found else {}
+            jars = ("spark.jars", ",".join(map(str, fetched(package))))
+            for name, value in (jars, *package.settings):
+                settings[name] = f"{settings[name]},{value}" if name in LISTS and name in settings else value
+    return settings
 
 
 def cache() -> Path:
@@ -137,8 +172,10 @@ def fetched(package: Package) -> list[Path]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{package.name}-") as work:
             maven = _Maven(program, cache() / "maven", Path(work))
+            version: str | None = None
             for library in package.libraries:
-                maven.fetch(library.filled(_spark_version()), package.alone)
+                found_version = maven.fetch(library.filled(_spark_version()), package.alone, version)
+                version = found_version if package.one_version else None
             try:
                 (maven.work / "jars").rename(folder)
             except OSError:
@@ -148,12 +185,36 @@ def fetched(package: Package) -> list[Path]:
     except OSError as error:
         raise PackageError(f"{folder} cannot be written: {error.strerror or error}; {package.hint()}") from error
     except (subprocess.TimeoutExpired, _NotFound) as error:
+        earlier = _published(program, package.libraries[0]) if isinstance(error, _NoVersions) else None
+        if earlier is not None:
+            raise PackageError(
+                f"{package.name} is not published for Spark {_spark_version()}, but for Spark {earlier}:"
+                f" pip install 'pyspark=={earlier}.*'"
+            ) from error
         raise PackageError(f"Maven cannot fetch it: {error}; {package.hint()}") from error
     return package.jars()
 
 
 class _NotFound(Exception):
     """Maven cannot provide a library."""
+
+
+class _NoVersions(_NotFound):
+    """No version of a library is published, or it is not known which."""
+
+
+def _published(program: str, library: Library) -> str | None:
+    """The newest earlier version of Spark, as 4.2, that a library is published for; None if it has no such versions."""
+    if "{minor}" not in library.artifact:
+        return None
+    major, minor = _spark_version().split(".")[:2]
+    with tempfile.TemporaryDirectory() as work:
+        maven = _Maven(program, cache() / "maven", Path(work))
+        for earlier in range(int(minor) - 1, -1, -1):
+            with suppress(_NotFound):
+                if maven.versions(library.filled(f"{major}.{earlier}")):
+                    return f"{major}.{earlier}"
+    return None
 
 
 @dataclass(frozen=True)
@@ -164,27 +225,27 @@ class _Maven:
     repository: Path
     work: Path
 
-    def fetch(self, library: Library, alone: bool) -> None:
-        """Puts the newest available version into the folder `jars`."""
+    def fetch(self, library: Library, alone: bool, wanted: str | None = None) -> str:
+        """Puts the newest available version, or the `wanted` one, into the folder `jars`; returns the version."""
         (self.work / "jars").mkdir(exist_ok=True)
         last = "no version is published"
-        for version in self._versions(library)[:_ATTEMPTS]:
+        for version in self.versions(library)[:_ATTEMPTS] if wanted is None else [wanted]:
             if not alone:
                 problem = self._with_dependencies(library, version)
             elif (problem := self._get(library, version)) is None:
                 name = f"{library.artifact}-{version}.jar"
                 shutil.copy(self._place(library) / version / name, self.work / "jars" / name)
             if problem is None:
-                return
+                return version
             last = problem
         raise _NotFound(f"{library}: {last}")
 
-    def _versions(self, library: Library) -> list[str]:
+    def versions(self, library: Library) -> list[str]:
         """The published versions that fit, the newest first."""
         problem = self._get(library, "LATEST")
         lists = list(self._place(library).glob("maven-metadata-*.xml"))
         if not lists:
-            raise _NotFound(f"{library}: {problem}")
+            raise _NoVersions(f"{library}: {problem}")
         named = {found.text or "" for file in lists for found in ElementTree.parse(file).iter("version")}
         most = _order(library.at_most) if library.at_most else None
         fitting = [v for v in named if v.startswith(library.series) and (most is None or _order(v) <= most)]

@@ -10,6 +10,7 @@ from typing import Any
 
 from headgate.spark import class_archive
 from headgate.spark.jvm_warnings import without_warnings
+from headgate.spark.packages import LISTS
 from headgate.spark.shipping import package_zip, ship_package
 
 _QUIET = Path(__file__).with_name("log4j2.properties")
@@ -51,6 +52,8 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # Delta computes the files of a table in so many tasks; by default 50.
+    "spark.databricks.delta.snapshotPartitions": "2",
 }
 
 
@@ -105,8 +108,9 @@ def session(
     files = _LOCAL_FILES if local_files else {}
     builder = SparkSession.builder.master(master).appName(name)
     given = dict(settings or {})
-    if "spark.jars" in given and (known := _defaults().get("spark.jars")):
-        given["spark.jars"] = f"{known},{given['spark.jars']}"
+    for name in LISTS:
+        if name in given and (known := user_settings().get(name)):
+            given[name] = f"{known},{given[name]}"
     for key, value in {**_ANYWHERE, **files, **here, **given}.items():
         builder = builder.config(key, value)
     with without_warnings():
@@ -122,7 +126,7 @@ def session(
 
 def _cluster() -> dict[str, str]:
     """Settings that add to those in the user's `spark-defaults.conf`."""
-    known = _defaults()
+    known = user_settings()
     archive = class_archive.options()
     path = "spark.executorEnv.PYTHONPATH"
     driver, executor = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
@@ -136,7 +140,7 @@ def _cluster() -> dict[str, str]:
     }
 
 
-def _defaults() -> dict[str, str]:
+def user_settings() -> dict[str, str]:
     """The user's settings in `spark-defaults.conf`, which Headgate's would otherwise replace."""
     from pyspark.find_spark_home import _find_spark_home
 

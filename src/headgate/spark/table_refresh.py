@@ -1,4 +1,4 @@
-"""Refreshes static tables: reads them again after their interval or when their files have changed.
+"""Refreshes static tables: reads them again after their interval or when their files or version have changed.
 
 A new version is part of the plan from some epoch on: every row that reaches the join in that epoch or later sees it. A
 table that cannot be read keeps its last version; the error is shown until a later attempt succeeds.
@@ -38,6 +38,8 @@ class TableRefresh:
     - `read` reads a table; its error is kept and shown
     - `changed` is called with the name and the rows of a table whose rows have changed
     - `spark` lists files that are not on this machine
+    - `versions` gives a function that returns another value when the rows of a table have changed; None if its files
+      tell
     """
 
     def __init__(
@@ -45,11 +47,14 @@ class TableRefresh:
         spark: Any,
         read: Callable[[Table], pa.Table],
         changed: Callable[[str, pa.Table], None],
+        versions: Callable[[Table], Callable[[], object] | None] = lambda _: None,
         look: float = LOOK,
     ) -> None:
         self._spark = spark
         self._read = read
         self._changed = changed
+        self._versions = versions
+        self._version_of: dict[str, Callable[[], object] | None] = {}
         self._look = look
         self._watched: dict[str, _Watched] = {}
         self._rows: dict[str, pa.Table] = {}
@@ -67,11 +72,16 @@ class TableRefresh:
             self._thread.start()
 
     def fingerprint(self, table: Table) -> object:
-        """The files of a table with their sizes and times; None if they cannot be listed."""
-        path = table.options.get("path")
-        if path is None or not table.on_change:
+        """The version of a table, or its files with their sizes and times; None if they cannot be listed."""
+        if not table.on_change:
             return None
         try:
+            if table.name not in self._version_of:
+                self._version_of[table.name] = self._versions(table)
+            version = self._version_of[table.name]
+            if version is not None:
+                return version()
+            path = table.options["path"]
             return _local_files(path) if "://" not in path else self._other_files(path)
         except Exception:
             # A file vanished while it was listed: the next check finds a difference.

@@ -110,7 +110,8 @@ def declare_table(statement: st.CreateTable, connectors: Connectors | None, scri
     source, options = checked(statement.options, statement.format, known, "table", script)
     if source in known:
         check_fit(known[source], options, statement.options, statement.format, schema, script)
-    if statement.on_change is not None and "path" not in options:
+    versioned = source in known and known[source].versioned
+    if statement.on_change is not None and "path" not in options and not versioned:
         raise script.error(
             f"REFRESH ON CHANGE needs the option path, whose files are watched; write REFRESH EVERY for {source}",
             statement.on_change,
