@@ -117,7 +117,7 @@ def test_the_first_rows_after_a_quiet_time_do_not_wait() -> None:
 
 
 def test_slow_epochs_count_for_seconds_however_many_quick_ones_follow() -> None:
-    """Four epochs a second: slow ones of ten seconds ago are not among the last 32, and still tell how late results are."""
+    """Four epochs a second: slow ones of ten seconds ago are not among the last 32, but tell how late results are."""
     triggers = Triggers()
     triggers.pace.arrange("main", 1.0, LatencyTarget(0.4, "fire"))
     triggers.run(20)
