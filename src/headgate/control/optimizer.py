@@ -27,7 +27,9 @@ SETTLE = SPEC_WINDOW + 2.0
 HELPED = 0.1
 """Share by which a step must reduce the total excess of all demands to count as helpful."""
 DOUBTED_FOR = 3.0
-"""Seconds for which the measured course must be closer to the one without the step before it is undone."""
+"""Seconds for which the measured course must not be the expected one before that counts."""
+OFF_COURSE = 2.0
+"""The measured excess is off course if it is more than so many times the expected one."""
 MORE_WORK = 1.2
 """A step is not blamed for a demand that is missed when the streams bring so many times the work of before."""
 PATIENCE = 2.0
@@ -61,7 +63,8 @@ class Trial:
     - `limits`: the excess that each demand may have; `met`: the time after which all demands are predicted to be met
     - `work`: what the streams bring (see `prediction.work`)
     - `undo`: a step was undone because it is no longer needed
-    - `doubted`: since when the measured course has been closer to the one without the steps
+    - `doubted`: since when the measured course has not been the expected one
+    - `helped`: the steps have been seen to help
     """
 
     at: float
@@ -77,6 +80,7 @@ class Trial:
     decisions: list[Decision] = field(default_factory=list)
     peak: float = 0.0
     doubted: float | None = None
+    helped: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,6 +173,17 @@ class Optimizer:
             plan = self._quick(predictor, shed, limits) or plan
         if plan is None or plan.met == inf:
             plan = self._together(seen, predictor, first, limits, shed=True)
+        if plan is not None and len(plan.steps) > 1 and plan.met < inf:
+            plan = self._without_excess(predictor, plan, steps, limits)
+        return plan
+
+    def _without_excess(self, predictor: Predictor, plan: Plan, steps: list[Step], limits: Mapping[str, float]) -> Plan:
+        """A sufficient plan without the steps that the others do not need, the most expensive first, and with as
+        little shedding as suffices."""
+        for step in sorted(plan.steps, key=lambda step: -step.rank):
+            others = tuple(each for each in plan.steps if each != step)
+            less = [(*others, each) for each in steps if each.kind == "shedding"] if step.kind == "shedding" else []
+            plan = self._quick(predictor, [others, *less], limits) or plan
         return plan
 
     def _quick(
@@ -209,7 +224,7 @@ class Optimizer:
                 if left <= 0:
                     return Plan((*taken, step), after.met_after(limits), after)
                 # If the excess is infinite, any step that makes it finite helps.
-                if left <= (1 - HELPED) * now and (best is None or left < (1 - HELPED) * best[0]):
+                if left <= (1 - HELPED) * now and (best is None or left < _less_than(best[0], best[2], step)):
                     best = (left, step.rank, step, after)
             if best is None:
                 break
@@ -277,27 +292,26 @@ class Optimizer:
             total_excess(seen, {query: course.at(elapsed)[query] for query in known}, limits)
             for course in (trial.expected, trial.otherwise)
         )
-        if not trial.steps:
-            # Waiting: on course until the demands should be met.
-            doubtful = elapsed > trial.met + SETTLE or excess > max(trial.excess, 2 * expected)
-            over = False
+        if not trial.steps or trial.helped:
+            # On course until all demands should be met; otherwise predictions are made anew.
+            late = elapsed > trial.met + SETTLE or trial.met == inf
+            if not late and excess <= OFF_COURSE * expected + HELPED * trial.peak:
+                trial.doubted = None
+                return False
         elif otherwise - expected > HELPED * otherwise:
-            doubtful = excess > (expected + otherwise) / 2
-            over = not doubtful
+            if excess <= (expected + otherwise) / 2:
+                trial.helped, trial.doubted = True, None
+                return False
+        elif elapsed < trial.expected.times[-1]:
+            # Up to now the steps are not predicted to make a difference.
+            return False
         else:
-            # Up to now the step is not predicted to make a difference.
-            over = elapsed >= trial.expected.times[-1]
-            doubtful = over and excess > (1 - HELPED) * max(trial.excess, trial.peak)
-        if not doubtful:
-            trial.doubted = None
-            if over:
-                self._keep(seen, trial, elapsed)
-            return over
+            trial.helped = excess <= (1 - HELPED) * max(trial.excess, trial.peak)
         if trial.doubted is None:
             trial.doubted = seen.now
         if seen.now - trial.doubted < DOUBTED_FOR:
             return False
-        if work(seen, trial.before) > MORE_WORK * trial.work:
+        if trial.helped or work(seen, trial.before) > MORE_WORK * trial.work:
             self._keep(seen, trial, elapsed)
         else:
             self._undo(seen, trial, elapsed)
@@ -415,6 +429,11 @@ class Optimizer:
         made = self._log.add(seen.now, step.kind, step.subject, step.text, old, reason, expected=dict(expected))
         self._decided(made)
         return made
+
+
+def _less_than(left: float, known: Step, step: Step) -> float:
+    """What a step must leave to be better than a known one that leaves `left`; one of the same cost, anything less."""
+    return left if step.kind == known.kind and step.kind != "shedding" else (1 - HELPED) * left
 
 
 def measured_excess(seen: Observation) -> dict[str, float]:

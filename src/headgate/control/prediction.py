@@ -105,25 +105,29 @@ class Course:
 
     @property
     def lasting(self) -> dict[str, float]:
-        """The excess at the end. If it grows, it is assumed to grow for half as long again."""
+        """The mean excess over the last quarter. If it grows, it is assumed to grow for half as long again."""
         found: dict[str, float] = {}
+        quarter = MOMENTS // 4
         for query, values in self.excess.items():
-            growth = values[-1] - values[len(values) // 2 - 1] if values else 0.0
-            found[query] = inf if not values else values[-1] + (growth if growth > GROWTH else 0.0)
+            if not values or max(values) == inf:
+                found[query] = inf
+                continue
+            last, before = (sum(part) / quarter for part in (values[-quarter:], values[-2 * quarter : -quarter]))
+            found[query] = last + (2 * (last - before) if 2 * (last - before) > GROWTH else 0.0)
         return found
 
     def met_after(self, limits: Mapping[str, float]) -> float:
-        """The seconds after which the excess of all demands stays within their limits; infinite if it does not."""
+        """The seconds after which all demands are met; infinite if their lasting excess is not within the limits."""
         if any(value > limits[query] for query, value in self.lasting.items()):
             return inf
         for place in reversed(range(len(self.times))):
-            if any(values[place] > limits[query] for query, values in self.excess.items()):
-                return self.times[place + 1] if place + 1 < len(self.times) else inf
-        return self.times[0] if self.times else 0.0
+            if any(values[place] > 0 for values in self.excess.values()):
+                return self.times[min(place + 1, len(self.times) - 1)]
+        return 0.0
 
 
 def period_of(seen: Observation, setting: Setting, held: float) -> float:
-    """Seconds between two epochs (see `spark/pace.py`) that would wait `held` seconds for the network without a budget."""
+    """Seconds between two epochs (see `spark/pace.py`); `held`: the seconds that they would wait without a budget."""
     epoch = seen.load.trigger + min(held, setting.budget)
     if seen.tightest is None:
         return epoch + PAUSE_WITHOUT_SPEC
@@ -167,7 +171,11 @@ def horizon(seen: Observation, setting: Setting) -> float:
     All settings are simulated for the same time, so that they can be compared.
     """
     load = seen.load
-    most = {name: 1 - (1.0 if d.accuracy is None else d.accuracy) for name, d in seen.demands.items()}
+    most = {
+        name: 1 - (1.0 if demand.accuracy is None else demand.accuracy)
+        for name, demand in seen.demands.items()
+        if demand.longest is not None or demand.largest is not None
+    }
     offered, waiting = offered_work(load.scenario(1.0, setting), load.rates, most, load.backlog(setting))
     spare = max(load.cores - offered, 1e-6)
     return min(LONGEST, max(SHORTEST, 2 * SPEC_WINDOW + 2 * waiting / spare))
@@ -178,10 +186,8 @@ def predicted(seen: Observation, setting: Setting, seconds: float) -> Prediction
     load = seen.load
     epochs = Epochs(period_of(seen, setting, load.held))
     seconds = max(seconds, EPOCHS * epochs.period)
-    plain = load.scenario(1.0, setting)
     backlog = load.backlog(setting)
-    rows = sum(load.rates.values()) * seconds + sum(each.rows for each in backlog.values())
-    bundle = max(1.0, rows * max(1, len(plain.topology.operators) // max(1, len(load.rates))) / MOST_TUPLES)
+    bundle = _bundle(load.scenario(1.0, setting), seen, setting, backlog, seconds)
     scenario = load.scenario(bundle, setting)
     topology = scenario.topology
     arrivals = {stream: EpochArrivals(rate / bundle, epochs) for stream, rate in load.rates.items()}
@@ -202,6 +208,20 @@ def predicted(seen: Observation, setting: Setting, seconds: float) -> Prediction
         if waiting.rows > 0 and name in topology.operators:
             simulation.preload(name, waiting.rows / bundle, waiting.oldest, max(1, round(waiting.rows / bundle)))
     return _run(simulation, seen, setting, seconds, epochs)
+
+
+def _bundle(
+    plain: Scenario, seen: Observation, setting: Setting, backlog: Mapping[str, Backlog], seconds: float
+) -> float:
+    """The rows that a tuple stands for: the operator steps that there is time for stay below MOST_TUPLES."""
+    rates = seen.load.rates
+    shed = {query.name: setting.shed.get(query.name, 0.0) for query in plain.topology.queries}
+    offered, waiting = offered_work(plain, rates, shed, backlog)
+    time = seconds * max(1, min(setting.threads, seen.load.cores))
+    rows = sum(rates.values()) * seconds + sum(each.rows for each in backlog.values())
+    steps = rows * max(1, len(plain.topology.operators) // max(1, len(rates)))
+    done = min(1.0, time / max(offered * seconds + waiting, 1e-9))
+    return max(1.0, steps * done / MOST_TUPLES, rows / (2 * MOST_TUPLES))
 
 
 def _run(simulation: Simulation, seen: Observation, setting: Setting, seconds: float, epochs: Epochs) -> Prediction:
