@@ -9,34 +9,37 @@ longer needed is undone as well. To do nothing is a step too: it is right where 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
 from headgate.control.observation import Demand, Observation
 from headgate.control.prediction import STEADY, Course, Predictor, work
 from headgate.control.setting import Setting, Step
-from headgate.control.steps import candidates, extreme
+from headgate.control.step_search import (
+    HELPED,
+    SETTLE,
+    WAITING,
+    Key,
+    Plan,
+    StepSearch,
+    key_of,
+    limits_of,
+    measured_excess,
+    total_excess,
+)
+from headgate.control.steps import extreme
 from headgate.graph.specs import SPEC_WINDOW
 from headgate.scheduling.decisions import Decision, DecisionLog
 
 MISSED_FOR = 2.0
 """Seconds that a demand must be missed before a step is taken."""
-SETTLE = SPEC_WINDOW + 2.0
-"""Least seconds of a trial: the window over which specs are judged, and some for the change itself."""
-HELPED = 0.1
-"""Share by which a step must reduce the total excess of all demands to count as helpful."""
 DOUBTED_FOR = 3.0
 """Seconds for which the measured course must not be the expected one before that counts."""
 OFF_COURSE = 2.0
 """The measured excess is off course if it is more than so many times the expected one."""
 MORE_WORK = 1.2
 """A step is not blamed for a demand that is missed when the streams bring so many times the work of before."""
-PATIENCE = 2.0
-"""A cheaper step is taken if it suffices after at most so many times as long as the quickest one, or within a trial."""
-MARGIN = 0.9
-"""A step suffices if the missed demands are predicted to use at most this share of what they allow, and the others
-to be met."""
 COMFORT = 0.7
 """A step is undone if all demands use, and are predicted to use without it, at most this share of what they allow."""
 CALM_FOR = 20.0
@@ -47,11 +50,6 @@ LONGEST_PAUSE = 60.0
 """Most seconds between two predictions while no step helps; the interval starts at half a trial and doubles."""
 LOOKAHEAD = 90.0
 """Virtual seconds for which demands must be predicted to be met without a step: a slight overload shows late."""
-FAR = 100.0
-MOST_STEPS = 3
-"""Most steps that are taken at once, if fewer are not predicted to suffice."""
-WAITING = ("wait", "", "")
-"""The key under which doing nothing is banned after it did not help."""
 
 
 @dataclass
@@ -81,15 +79,6 @@ class Trial:
     peak: float = 0.0
     doubted: float | None = None
     helped: bool = False
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Steps that are predicted to suffice after `met` seconds (infinite: only to help), and their course."""
-
-    steps: tuple[Step, ...]
-    met: float
-    course: Course
 
 
 class Optimizer:
@@ -126,7 +115,7 @@ class Optimizer:
         self._note_times(seen.now, bool(missed), seen)
         trial = self._trial
         if trial is not None:
-            if not (self._undone(seen, trial, missed) if trial.undo else self._judged(seen, trial, missed)):
+            if not (self._undone(seen, trial, missed) if trial.undo else self._judged(seen, trial)):
                 return self.setting
             self._trial = None
         if missed and self._missed_since is not None and seen.now - self._missed_since >= MISSED_FOR:
@@ -144,7 +133,7 @@ class Optimizer:
         predictor = Predictor(seen, self.setting, steady=self._steady(seen.now))
         first = max(missed, key=lambda demand: (demand.priority, demand.excess))
         limits = limits_of(seen)
-        plan = self._planned(seen, predictor, first, limits)
+        plan = StepSearch(seen, self.setting, predictor, first, lambda key: self._banned(seen.now, key)).plan()
         if plan is None:
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
             self._say_impossible(seen, predictor, first)
@@ -154,84 +143,6 @@ class Optimizer:
             # A step that was undone is needed again: the next time it stays longer.
             self._relaxed, self._calm_for = False, 2 * self._calm_for
         self._take(seen, predictor, plan, limits, first)
-
-    def _planned(
-        self, seen: Observation, predictor: Predictor, first: Demand, limits: Mapping[str, float]
-    ) -> Plan | None:
-        """The cheapest steps that are predicted to suffice, or else those that help most; None if nothing helps.
-
-        Rows are shed only if nothing else suffices.
-        """
-        steps = [step for step in candidates(seen, self.setting, first) if not self._banned(seen.now, _key(step))]
-        cheaper = [step for step in steps if step.kind != "shedding"]
-        nothing = () if self._banned(seen.now, WAITING) else ((),)
-        plan = self._quick(predictor, [*nothing, *((step,) for step in cheaper)], limits)
-        if plan is None:
-            plan = self._together(seen, predictor, first, limits, shed=False)
-        if plan is None or plan.met == inf:
-            shed = [(step,) for step in steps if step.kind == "shedding"]
-            plan = self._quick(predictor, shed, limits) or plan
-        if plan is None or plan.met == inf:
-            plan = self._together(seen, predictor, first, limits, shed=True)
-        if plan is not None and len(plan.steps) > 1 and plan.met < inf:
-            plan = self._without_excess(predictor, plan, steps, limits)
-        return plan
-
-    def _without_excess(self, predictor: Predictor, plan: Plan, steps: list[Step], limits: Mapping[str, float]) -> Plan:
-        """A sufficient plan without the steps that the others do not need, the most expensive first, and with as
-        little shedding as suffices."""
-        for step in sorted(plan.steps, key=lambda step: -step.rank):
-            others = tuple(each for each in plan.steps if each != step)
-            less = [(*others, each) for each in steps if each.kind == "shedding"] if step.kind == "shedding" else []
-            plan = self._quick(predictor, [others, *less], limits) or plan
-        return plan
-
-    def _quick(
-        self, predictor: Predictor, choices: Iterable[tuple[Step, ...]], limits: Mapping[str, float]
-    ) -> Plan | None:
-        """The first choice that suffices and does not take far longer than another one."""
-        found: list[Plan] = []
-        for steps in choices:
-            setting = self.setting
-            for step in steps:
-                setting = step.applied_to(setting)
-            course = predictor.course(setting)
-            met = course.met_after(limits)
-            if met < inf:
-                found.append(Plan(steps, met, course))
-            if met <= SETTLE:
-                break
-        quickest = min((plan.met for plan in found), default=inf)
-        return next((plan for plan in found if plan.met <= max(SETTLE, PATIENCE * quickest)), None)
-
-    def _together(
-        self, seen: Observation, predictor: Predictor, first: Demand, limits: Mapping[str, float], shed: bool
-    ) -> Plan | None:
-        """Up to MOST_STEPS steps, each the one that helps most after the others."""
-        setting = self.setting
-        taken: list[Step] = []
-        course = predictor.course(setting)
-        now = total_excess(seen, course.lasting, limits)
-        for _ in range(MOST_STEPS):
-            best: tuple[float, int, Step, Course] | None = None
-            for step in candidates(seen, setting, first):
-                if step.kind == "shedding" and not shed:
-                    continue
-                if self._banned(seen.now, _key(step)) or any(step.kind == known.kind for known in taken):
-                    continue
-                after = predictor.course(step.applied_to(setting))
-                left = total_excess(seen, after.lasting, limits)
-                if left <= 0:
-                    return Plan((*taken, step), after.met_after(limits), after)
-                # If the excess is infinite, any step that makes it finite helps.
-                if left <= (1 - HELPED) * now and (best is None or left < _less_than(best[0], best[2], step)):
-                    best = (left, step.rank, step, after)
-            if best is None:
-                break
-            now, _, step, course = best
-            taken.append(step)
-            setting = step.applied_to(setting)
-        return Plan(tuple(taken), inf, course) if taken else None
 
     def _take(
         self, seen: Observation, predictor: Predictor, plan: Plan, limits: Mapping[str, float], missed: Demand
@@ -276,20 +187,20 @@ class Optimizer:
 
     # Check and relax --------------------------------------------------------------------------------------
 
-    def _judged(self, seen: Observation, trial: Trial, missed: list[Demand]) -> bool:
-        """Whether a trial is over; keeps its steps or undoes them."""
-        limits = {query: trial.limits.get(query, 0.0) for query in seen.demands}
-        excess = total_excess(seen, measured_excess(seen), limits)
+    def _judged(self, seen: Observation, trial: Trial) -> bool:
+        """Whether a trial is over; keeps its steps or undoes them. Demands that came later do not count."""
+        limits = trial.limits
+        measured = {query: excess for query, excess in measured_excess(seen).items() if query in limits}
+        excess = total_excess(seen, measured, limits)
         trial.peak = max(trial.peak, excess)
         elapsed = seen.now - trial.at
         if elapsed < SETTLE:
             return False
-        if not missed:
+        if all(value <= 0 for value in measured.values()):
             self._keep(seen, trial, elapsed)
             return True
-        known = {query for query in trial.expected.excess if query in seen.demands}
         expected, otherwise = (
-            total_excess(seen, {query: course.at(elapsed)[query] for query in known}, limits)
+            total_excess(seen, {query: course.at(elapsed)[query] for query in measured}, limits)
             for course in (trial.expected, trial.otherwise)
         )
         if not trial.steps or trial.helped:
@@ -334,7 +245,7 @@ class Optimizer:
 
     def _undo(self, seen: Observation, trial: Trial, elapsed: float) -> None:
         self._compare(seen, trial, elapsed)
-        for key in [_key(step) for step in trial.steps] or [WAITING]:
+        for key in [key_of(step) for step in trial.steps] or [WAITING]:
             span = self._bans.get(key, (0.0, BANNED_FOR / 2))[1] * 2
             self._bans[key] = (seen.now + span, span)
         for step in trial.steps:
@@ -419,7 +330,7 @@ class Optimizer:
         elif self._calm_since is None:
             self._calm_since = now
 
-    def _banned(self, now: float, key: tuple[str, str, str]) -> bool:
+    def _banned(self, now: float, key: Key) -> bool:
         return self._bans.get(key, (-inf, 0.0))[0] > now
 
     def _note(
@@ -429,37 +340,6 @@ class Optimizer:
         made = self._log.add(seen.now, step.kind, step.subject, step.text, old, reason, expected=dict(expected))
         self._decided(made)
         return made
-
-
-def _less_than(left: float, known: Step, step: Step) -> float:
-    """What a step must leave to be better than a known one that leaves `left`; one of the same cost, anything less."""
-    return left if step.kind == known.kind and step.kind != "shedding" else (1 - HELPED) * left
-
-
-def measured_excess(seen: Observation) -> dict[str, float]:
-    """The measured excess of each demand."""
-    return {query: demand.excess for query, demand in seen.demands.items()}
-
-
-def limits_of(seen: Observation) -> dict[str, float]:
-    """The excess that each demand may have: missed ones must be met with a margin, the others must stay met."""
-    return {query: MARGIN - 1 if demand.missed else 0.0 for query, demand in seen.demands.items()}
-
-
-def total_excess(seen: Observation, excess: Mapping[str, float], limits: Mapping[str, float]) -> float:
-    """By how much all demands exceed their limits, weighted by the priority of their class; 0 if none does.
-
-    `excess` is that of each query (`Demand.excess`), capped at FAR: a query without results must not hide all others.
-    """
-    total = 0.0
-    for query, value in excess.items():
-        if value > limits[query]:
-            total += seen.demands[query].priority * (min(value, FAR) - limits[query])
-    return total
-
-
-def _key(step: Step) -> tuple[str, str, str]:
-    return step.kind, step.subject, str(step.value)
 
 
 def _level(demand: Demand) -> str:

@@ -60,7 +60,8 @@ class _VariableState(ModelState):
 
 @dataclass
 class _VariableArrivals:
-    """Arrivals of a stream, epoch by epoch; the period of the epochs may change during the run.
+    """Arrivals of a stream, epoch by epoch; the period of the epochs may change during the run. With `random`, the
+    number of rows of an epoch has a Poisson distribution.
 
     A stream without rows for LONGEST_SILENCE has ended.
     """
@@ -68,18 +69,28 @@ class _VariableArrivals:
     current: Rate
     period: Callable[[], float]
     rate: float
+    random: bool
 
     def times(self, random: Random) -> Iterator[float]:
         now = due = last = 0.0
         while now - last <= LONGEST_SILENCE:
             period = self.period()
-            due += self.current(now) * period
+            expected = self.current(now) * period
+            due += _poisson(random, expected) if self.random else expected
             now += period
             if due >= 1:
                 last = now
             while due >= 1:
                 due -= 1
                 yield now
+
+
+def _poisson(random: Random, mean: float) -> int:
+    """A number of arrivals, counted one by one."""
+    found, at = 0, random.expovariate(1.0)
+    while at <= mean:
+        found, at = found + 1, at + random.expovariate(1.0)
+    return found
 
 
 class _Result(NamedTuple):
@@ -123,6 +134,8 @@ class VirtualEngine:
     plans: Mapping[str, Mapping[str, Alternate]] = field(default_factory=dict)
     policy: str = ""
     """A fixed policy instead of that of the setting."""
+    random_arrivals: bool = False
+    """The number of rows of an epoch is random; otherwise runs with different seeds are alike."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -136,7 +149,10 @@ class VirtualEngine:
         self._shed: dict[int, float] = {}
         self._admissible = [0.0] * len(self.topology.operators)
         self._current_period = period_of(self._seen(self.demands), self.setting, self._held)
-        arrivals = {s: _VariableArrivals(rate, self._period, max(rate(0.0), 1e-9)) for s, rate in self.rates.items()}
+        arrivals = {
+            s: _VariableArrivals(rate, self._period, max(rate(0.0), 1e-9), self.random_arrivals)
+            for s, rate in self.rates.items()
+        }
         self._simulation = Simulation(
             self.topology,
             self.operators,
