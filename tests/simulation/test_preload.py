@@ -26,12 +26,12 @@ def test_rows_that_wait_have_their_age_and_are_processed_first() -> None:
 
 
 def test_rows_wait_where_the_unit_takes_its_rows() -> None:
-    """With one queue at the source, rows cannot wait between two operators."""
+    """Chain joins both operators, so rows cannot wait between them."""
     models = {"a": OperatorModel(0.1), "b": OperatorModel(0.1)}
     simulation = Simulation(CHAIN, models, {"s": Constant(1.0, rows=0)}, "chain", until=20.0)
-    if any(len(unit.operators) == 2 for unit in simulation.scheduler.units.units):
-        simulation.preload("b", rows=2, oldest=1.0, tuples=2)
-        assert simulation.run().processed == {"a": 2, "b": 2}
+    assert [len(unit.operators) for unit in simulation.scheduler.units.units] == [2]
+    simulation.preload("b", rows=2, oldest=1.0, tuples=2)
+    assert simulation.run().processed == {"a": 2, "b": 2}
 
 
 def test_a_part_of_the_rows_enters() -> None:

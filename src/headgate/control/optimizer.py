@@ -21,7 +21,7 @@ from headgate.control.step_search import (
     SETTLE,
     WAITING,
     Key,
-    Plan,
+    StepPlan,
     StepSearch,
     key_of,
     limits_of,
@@ -145,7 +145,7 @@ class Optimizer:
         self._take(seen, predictor, plan, limits, first)
 
     def _take(
-        self, seen: Observation, predictor: Predictor, plan: Plan, limits: Mapping[str, float], missed: Demand
+        self, seen: Observation, predictor: Predictor, plan: StepPlan, limits: Mapping[str, float], missed: Demand
     ) -> None:
         before, setting = self.setting, self.setting
         decisions: list[Decision] = []

@@ -35,6 +35,8 @@ EPOCHS = 6
 MOMENTS = 12
 """Number of moments of a course; the queues are looked at LOOKS times as often."""
 LOOKS = 5
+INTERVALS = 15
+"""Most selections of AMoS in a class during a simulation: their cost must not grow with the virtual time."""
 PAUSE_WITHOUT_SPEC = 0.3
 """Approximate pause (s) between epochs without a latency spec."""
 MAX_CORRECTION = 1.5
@@ -50,7 +52,7 @@ WAITS = (np.arange(5) + 0.5) / 5
 
 
 @dataclass
-class Epochs:
+class EpochPeriod:
     """The seconds between two epochs, which change during a simulation, as they depend on how long epochs take."""
 
     period: float
@@ -61,7 +63,7 @@ class EpochArrivals:
     """Arrivals of a stream, epoch by epoch: all rows of a period arrive together. A stream without rows has none."""
 
     rate: float
-    epochs: Epochs
+    epochs: EpochPeriod
 
     def times(self, random: Random) -> Iterator[float]:
         due, now = 0.0, 0.0
@@ -184,7 +186,7 @@ def horizon(seen: Observation, setting: Setting) -> float:
 def predicted(seen: Observation, setting: Setting, seconds: float) -> Prediction:
     """Predicts the measurements under a setting for some virtual seconds, if the load stays as it is."""
     load = seen.load
-    epochs = Epochs(period_of(seen, setting, load.held))
+    epochs = EpochPeriod(period_of(seen, setting, load.held))
     seconds = max(seconds, EPOCHS * epochs.period)
     backlog = load.backlog(setting)
     bundle = _bundle(load.scenario(1.0, setting), seen, setting, backlog, seconds)
@@ -196,7 +198,7 @@ def predicted(seen: Observation, setting: Setting, seconds: float) -> Prediction
         topology,
         scenario.models,
         arrivals,
-        setting.policy_text(),
+        setting.policy_text(f"auto:interval={max(1.0, seconds / INTERVALS):.3g}s"),
         tuples="fractional",
         processors=max(1, min(setting.threads, load.cores)),
         bytes={stream: size * bundle for stream, size in scenario.bytes.items()},
@@ -224,7 +226,9 @@ def _bundle(
     return max(1.0, steps * done / MOST_TUPLES, rows / (2 * MOST_TUPLES))
 
 
-def _run(simulation: Simulation, seen: Observation, setting: Setting, seconds: float, epochs: Epochs) -> Prediction:
+def _run(
+    simulation: Simulation, seen: Observation, setting: Setting, seconds: float, epochs: EpochPeriod
+) -> Prediction:
     topology, queues = simulation.topology, simulation.view.queues
     demands = [place for place, query in enumerate(topology.queries) if query.name in seen.demands]
     edges = {q: [e.id for e in topology.edges if q in topology.serves[e.consumer]] for q in demands}

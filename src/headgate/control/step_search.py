@@ -32,7 +32,7 @@ Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Plan:
+class StepPlan:
     """Steps that are predicted to suffice after `met` seconds (infinite: only to help), and their course."""
 
     steps: tuple[Step, ...]
@@ -58,7 +58,7 @@ class StepSearch:
         self._banned = banned
         self._limits = limits_of(seen)
 
-    def plan(self) -> Plan | None:
+    def plan(self) -> StepPlan | None:
         """The cheapest steps that are predicted to suffice, or else those that help most; None if nothing helps.
 
         Rows are shed only if nothing else suffices.
@@ -78,7 +78,7 @@ class StepSearch:
             plan = self._without_excess(plan, steps)
         return plan
 
-    def _without_excess(self, plan: Plan, steps: list[Step]) -> Plan:
+    def _without_excess(self, plan: StepPlan, steps: list[Step]) -> StepPlan:
         """A sufficient plan without the steps that the others do not need, the most expensive first, and with as
         little shedding as suffices."""
         for step in sorted(plan.steps, key=lambda step: -step.rank):
@@ -87,9 +87,9 @@ class StepSearch:
             plan = self._quick([others, *less]) or plan
         return plan
 
-    def _quick(self, choices: Iterable[tuple[Step, ...]]) -> Plan | None:
+    def _quick(self, choices: Iterable[tuple[Step, ...]]) -> StepPlan | None:
         """The first choice that suffices and does not take far longer than another one."""
-        found: list[Plan] = []
+        found: list[StepPlan] = []
         for steps in choices:
             setting = self._setting
             for step in steps:
@@ -97,13 +97,13 @@ class StepSearch:
             course = self._predictor.course(setting)
             met = course.met_after(self._limits)
             if met < inf:
-                found.append(Plan(steps, met, course))
+                found.append(StepPlan(steps, met, course))
             if met <= SETTLE:
                 break
         quickest = min((plan.met for plan in found), default=inf)
         return next((plan for plan in found if plan.met <= max(SETTLE, PATIENCE * quickest)), None)
 
-    def _together(self, shed: bool) -> Plan | None:
+    def _together(self, shed: bool) -> StepPlan | None:
         """Up to MOST_STEPS steps, each the one that helps most after the others."""
         setting = self._setting
         taken: list[Step] = []
@@ -119,7 +119,7 @@ class StepSearch:
                 after = self._predictor.course(step.applied_to(setting))
                 left = total_excess(self._seen, after.lasting, self._limits)
                 if left <= 0:
-                    return Plan((*taken, step), after.met_after(self._limits), after)
+                    return StepPlan((*taken, step), after.met_after(self._limits), after)
                 # If the excess is infinite, any step that makes it finite helps.
                 if left <= (1 - HELPED) * now and (best is None or left < _less_than(best[0], best[2], step)):
                     best = (left, step.rank, step, after)
@@ -128,7 +128,7 @@ class StepSearch:
             now, _, step, course = best
             taken.append(step)
             setting = step.applied_to(setting)
-        return Plan(tuple(taken), inf, course) if taken else None
+        return StepPlan(tuple(taken), inf, course) if taken else None
 
 
 def measured_excess(seen: Observation) -> dict[str, float]:
