@@ -85,6 +85,7 @@ def run_day(policy: str, seed: int) -> DayRun:
         {name: demand for name, demand in DEMANDS.items() if name != VISITOR},
         policy="" if auto else policy,
         cores=2,
+        random_arrivals=True,
         seed=seed,
     )
     run = DayRun()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headgate.control.observation import Demand, NetworkLoad, Observation
+from headgate.control.observation import Backlog, Demand, NetworkLoad, Observation
 from headgate.control.operator_figures import OperatorFigures
 from headgate.control.setting import Setting
 from headgate.control.shedding import shed_at
@@ -19,6 +19,8 @@ from headgate.scheduling.statistics import Expectation
 from headgate.simulation import Constant
 from headgate.simulation.whatif import Scenario, scenario
 
+HALF_LIFE = 10.0
+"""Seconds after which measured rates have forgotten half (`scheduling/statistics.py`)."""
 GRANT = 1e-4
 """Overhead of a grant in seconds (`headgate bench scheduling`)."""
 SHORTEST_TRIGGER = 0.02
@@ -34,6 +36,7 @@ class LiveFigures:
     - `verdicts`: on the spec of each query (`compliance.judged`); `network`: the newest metrics of the network
     - `reserve`: see `Pace.report`; `run`: seconds that the last epoch waited for the network
     - `cores`: of the machine
+    - `shed`: the share of each query that was shed, averaged over time like the rates in `network` (`RecentShedding`)
     """
 
     now: float
@@ -42,6 +45,29 @@ class LiveFigures:
     reserve: float
     run: float
     cores: int
+    shed: Mapping[str, float] = field(default_factory=dict)
+
+
+class RecentShedding:
+    """The shares of rows that were shed, with an exponential decay over time as the measured rates have it.
+
+    A rate that was measured after shedding, divided by the share that was kept on average, is the rate before shedding,
+    also while the estimate still contains rows from before a change.
+    """
+
+    def __init__(self) -> None:
+        self._at: float | None = None
+        self._shares: dict[str, float] = {}
+
+    def observe(self, now: float, shed: Mapping[str, float]) -> dict[str, float]:
+        """Notes the shares that were in effect since the last call, and returns the averages."""
+        weight = 1.0 if self._at is None else 1 - 0.5 ** (max(0.0, now - self._at) / HALF_LIFE)
+        self._at = now
+        for query in {*self._shares, *shed}:
+            known = self._shares.get(query, 0.0)
+            self._shares[query] = known + weight * (shed.get(query, 0.0) - known)
+        self._shares = {query: share for query, share in self._shares.items() if share > 1e-3}
+        return dict(self._shares)
 
 
 def observed(
@@ -52,7 +78,7 @@ def observed(
     planned: Planned,
 ) -> Observation:
     """The present observation of the queries that run under a setting."""
-    graph = LiveGraph(figures.network, queries, setting, planned)
+    graph = LiveGraph(figures.network, queries, setting, planned, figures.shed)
     load = NetworkLoad(
         graph.scenario,
         graph.rates,
@@ -60,6 +86,7 @@ def observed(
         figures.cores,
         GRANT,
         figures.run,
+        graph.backlog,
         alternates={query: names for query, names in alternates.items() if query in queries},
     )
     classes = {query.cls.name: float(query.cls.priority) for query in queries.values()}
@@ -85,9 +112,16 @@ class LiveGraph:
     """The shared graph of the running queries, with the measured figures of its operators."""
 
     def __init__(
-        self, network: Mapping[str, Any], queries: Mapping[str, Query], setting: Setting, planned: Planned
+        self,
+        network: Mapping[str, Any],
+        queries: Mapping[str, Query],
+        setting: Setting,
+        planned: Planned,
+        shed: Mapping[str, float],
     ) -> None:
         self._queries = queries
+        self._oldest = {name: each.get("oldest", 0.0) for name, each in network.get("queries", {}).items()}
+        self._shed = shed
         self._setting = setting
         self._planned = planned
         self._graphs: list[tuple[Mapping[str, str], SharedGraph, Topology, list[int]]] = []
@@ -109,7 +143,7 @@ class LiveGraph:
     def _rates(self, topology: Topology, numbers: list[int]) -> dict[str, float]:
         """Rows per second of each stream, before shedding."""
         nodes = self._graph(self._setting.plans)[0].operators
-        shed = shed_at(topology, self._setting.shed)
+        shed = shed_at(topology, self._shed)
         found = dict.fromkeys(topology.streams, 0.0)
         for edge in topology.edges:
             if edge.stream is not None:
@@ -118,18 +152,32 @@ class LiveGraph:
                 found[edge.stream] = max(found[edge.stream], rate / (1 - shed.get(edge.consumer, 0.0)))
         return found
 
+    def backlog(self, setting: Setting) -> dict[str, Backlog]:
+        """See `NetworkLoad`. Rows that wait for operators which a plan does not have are processed before it runs.
+
+        Rows that wait in sources for an epoch of their lane are not counted: they enter with the first epoch of a
+        simulation. The metrics have the age of the oldest row by query; an operator's is that of the query that has
+        waited least.
+        """
+        graph, topology, numbers = self._graph(setting.plans)
+        nodes = graph.operators
+        found: dict[str, Backlog] = {}
+        for place, (number, name) in enumerate(zip(numbers, topology.operators, strict=True)):
+            rows = float(self._figures.measured(nodes[number]).get("queue_rows", 0))
+            if rows > 0:
+                ages = [self._oldest.get(topology.queries[q].name, 0.0) for q in topology.serves[place]]
+                found[name] = Backlog(rows, max(0.0, min(ages, default=0.0)))
+        return found
+
     def scenario(self, bundle: float, setting: Setting) -> Scenario:
         """See `NetworkLoad`."""
         graph, topology, numbers = self._graph(setting.plans)
         nodes = graph.operators
-        then, now = shed_at(topology, setting.shed), shed_at(topology, self._setting.shed)
         costs: dict[str, Expectation] = {}
-        for place, (number, name) in enumerate(zip(numbers, topology.operators, strict=True)):
+        for number, name in zip(numbers, topology.operators, strict=True):
+            # Rows are shed before they enter the network, so these are the figures of the rows that are kept.
             usual = self._figures.expected(nodes[number])
-            kept = (1 - then.get(place, 0.0)) / (1 - now.get(place, 0.0)) if place in then or place in now else 1.0
-            costs[name] = replace(
-                usual, cost=max(usual.cost * kept, 1e-12) * bundle, selectivity=usual.selectivity * kept
-            )
+            costs[name] = replace(usual, cost=max(usual.cost, 1e-12) * bundle)
         streams = {node.stream for node in nodes.values() if isinstance(node, Source)}
         arrivals = {stream: Constant(max(self.rates.get(stream, 0.0), 1e-9) / bundle) for stream in streams}
         return scenario(graph, arrivals, costs)

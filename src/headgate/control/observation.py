@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from headgate.control.setting import Setting
 from headgate.simulation.whatif import Scenario
@@ -39,13 +40,21 @@ class Demand:
         return self.excess > 0
 
 
+class Backlog(NamedTuple):
+    """Rows that wait for an operator, and the age of the oldest of them (s)."""
+
+    rows: float
+    oldest: float
+
+
 @dataclass(frozen=True)
 class NetworkLoad:
     """The network with its measured figures.
 
     - `scenario(bundle, setting)`: the graph under a setting, where a tuple stands for `bundle` rows: rates are
-      divided by `bundle`, and costs per tuple multiplied by it
-    - `rates`: rows per second of each stream
+      divided by `bundle`, and costs per tuple multiplied by it. Costs are those of rows that are not shed
+    - `rates`: rows per second of each stream, before shedding
+    - `backlog(setting)`: the rows that wait for the operators of that graph, by their names
     - `trigger`: seconds from Spark's poll of the sources to the publication of results, without the network's work
     - `held`: seconds that epochs wait for the network
     - `cores`: largest useful number of threads; `switch`: overhead of a grant in seconds
@@ -58,6 +67,7 @@ class NetworkLoad:
     cores: int = 1
     switch: float = 0.0
     held: float = 0.0
+    backlog: Callable[[Setting], Mapping[str, Backlog]] = lambda _: {}
     alternates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 

@@ -1,32 +1,45 @@
 """The run-time optimizer: when a spec is missed, takes the cheapest step that the simulator predicts to help.
 
-It watches the demands of all queries (003 §3.3). A step is on trial until its effect can be measured. A step that did
-not help is undone and not tried again for some time; a step that is no longer needed is undone as well. Changes are
-rare on purpose: a demand must be missed for some time, a trial takes longer than the window over which specs are
-judged, and a step that was undone too early stays longer the next time.
+It watches the demands of all queries (003 §3.3). Predictions begin with the backlog and give the course of each demand
+with and without a step. A step is on trial until these two differ: then the measured course shows whether it helps,
+however long the backlog takes. A step that did not help is undone and not tried again for some time; a step that is no
+longer needed is undone as well. To do nothing is a step too: it is right where the backlog goes by itself.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
 from headgate.control.observation import Demand, Observation
-from headgate.control.prediction import Predictor
+from headgate.control.prediction import STEADY, Course, Predictor, work
 from headgate.control.setting import Setting, Step
-from headgate.control.steps import candidates, extreme
+from headgate.control.step_search import (
+    HELPED,
+    SETTLE,
+    WAITING,
+    Key,
+    StepPlan,
+    StepSearch,
+    key_of,
+    limits_of,
+    measured_excess,
+    total_excess,
+)
+from headgate.control.steps import extreme
 from headgate.graph.specs import SPEC_WINDOW
 from headgate.scheduling.decisions import Decision, DecisionLog
 
 MISSED_FOR = 2.0
 """Seconds that a demand must be missed before a step is taken."""
-SETTLE = SPEC_WINDOW + 2.0
-"""Seconds of a trial: the window over which specs are judged, and some for the change itself."""
-HELPED = 0.1
-"""Share by which a step must reduce the total excess of all demands to count as helpful."""
-MARGIN = 0.9
-"""A step suffices if all demands are predicted to use at most this share of what they allow."""
+DOUBTED_FOR = 3.0
+"""Seconds for which the measured course must not be the expected one before that counts."""
+OFF_COURSE = 2.0
+"""The measured excess is off course if it is more than so many times the expected one."""
+MORE_WORK = 1.2
+"""A step is not blamed for a demand that is missed when the streams bring so many times the work of before."""
 COMFORT = 0.7
 """A step is undone if all demands use, and are predicted to use without it, at most this share of what they allow."""
 CALM_FOR = 20.0
@@ -35,27 +48,37 @@ BANNED_FOR = 60.0
 """Seconds for which a step that did not help is not tried again; doubled each time."""
 LONGEST_PAUSE = 60.0
 """Most seconds between two predictions while no step helps; the interval starts at half a trial and doubles."""
-FAR = 100.0
-MOST_STEPS = 3
-"""Most steps that are taken at once, if fewer are not predicted to suffice."""
+LOOKAHEAD = 90.0
+"""Virtual seconds for which demands must be predicted to be met without a step: a slight overload shows late."""
 
 
 @dataclass
 class Trial:
-    """Steps on trial: the setting and the excess before them, and the time until which they are not judged.
+    """Steps on trial, taken at a time; none: the optimizer waits for the backlog to be processed.
 
-    `peak` is the largest excess since then. While the excess falls, a backlog is being processed, and judgement waits,
-    at most until `latest`.
+    - `before`: the setting without them; `excess`: the total excess before them, `peak`: the highest since then
+    - `expected`, `otherwise`: the predicted courses with and without them
+    - `limits`: the excess that each demand may have; `met`: the time after which all demands are predicted to be met
+    - `work`: what the streams bring (see `prediction.work`)
+    - `undo`: a step was undone because it is no longer needed
+    - `doubted`: since when the measured course has not been the expected one
+    - `helped`: the steps have been seen to help
     """
 
+    at: float
     steps: tuple[Step, ...]
     before: Setting
-    until: float
     excess: float
-    undo: bool
-    peak: float = 0.0
-    latest: float = inf
+    expected: Course
+    otherwise: Course
+    limits: Mapping[str, float]
+    met: float
+    work: float
+    undo: bool = False
     decisions: list[Decision] = field(default_factory=list)
+    peak: float = 0.0
+    doubted: float | None = None
+    helped: bool = False
 
 
 class Optimizer:
@@ -80,85 +103,71 @@ class Optimizer:
         self._relaxed = False
         self._predicted_at = -inf
         self._pause = SETTLE / 2
+        self._excess: deque[tuple[float, dict[str, float]]] = deque()
 
     def tick(self, seen: Observation) -> Setting:
         """Checks the demands and returns the setting from now on. Call it about once a second."""
-        excess = total_excess(seen, {query: demand.excess for query, demand in seen.demands.items()})
         missed = [demand for demand in seen.demands.values() if demand.missed]
+        self._remember(seen)
         for query in list(self.impossible):
             if query not in seen.demands or not seen.demands[query].missed:
                 del self.impossible[query]
         self._note_times(seen.now, bool(missed), seen)
         trial = self._trial
         if trial is not None:
-            trial.peak = max(trial.peak, excess)
-            falling = 0 < excess <= (1 - HELPED) * trial.peak and seen.now < trial.latest
-            if (seen.now < trial.until or falling) and not (trial.undo and missed):
+            if not (self._undone(seen, trial, missed) if trial.undo else self._judged(seen, trial)):
                 return self.setting
             self._trial = None
-            self._judge(seen, trial, excess)
-            if self._trial is not None or self.setting == trial.before:
-                return self.setting
         if missed and self._missed_since is not None and seen.now - self._missed_since >= MISSED_FOR:
-            self._help(seen, missed, excess)
+            self._help(seen, missed)
         elif self._calm_since is not None and seen.now - self._calm_since >= self._calm_for and self._taken:
-            self._relax(seen, excess)
+            self._relax(seen)
         return self.setting
 
     # Help -------------------------------------------------------------------------------------------------
 
-    def _help(self, seen: Observation, missed: list[Demand], excess: float) -> None:
+    def _help(self, seen: Observation, missed: list[Demand]) -> None:
         if seen.now - self._predicted_at < self._pause:
             return
         self._predicted_at = seen.now
-        predictor = Predictor(seen, self.setting)
+        predictor = Predictor(seen, self.setting, steady=self._steady(seen.now))
         first = max(missed, key=lambda demand: (demand.priority, demand.excess))
-        steps = self._planned(seen, predictor, first)
-        if not steps:
+        limits = limits_of(seen)
+        plan = StepSearch(seen, self.setting, predictor, first, lambda key: self._banned(seen.now, key)).plan()
+        if plan is None:
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
             self._say_impossible(seen, predictor, first)
             return
         self._pause = SETTLE / 2
-        if self._relaxed:
+        if plan.steps and self._relaxed:
             # A step that was undone is needed again: the next time it stays longer.
             self._relaxed, self._calm_for = False, 2 * self._calm_for
-        self._take(seen, predictor, steps, excess, first)
+        self._take(seen, predictor, plan, limits, first)
 
-    def _planned(self, seen: Observation, predictor: Predictor, first: Demand) -> list[Step]:
-        """The cheapest step that is predicted to be enough, or else the steps that help most, one after the other."""
-        setting = self.setting
-        taken: list[Step] = []
-        now = total_excess(seen, predictor.excess(setting))
-        for _ in range(MOST_STEPS):
-            best: tuple[float, int, Step] | None = None
-            for step in candidates(seen, setting, first):
-                if self._banned(seen.now, step) or any(step.kind == known.kind for known in taken):
-                    continue
-                left = total_excess(seen, predictor.excess(step.applied_to(setting)))
-                if left <= 0:
-                    return [*taken, step]
-                # If the excess is infinite, any step that makes it finite helps.
-                if left <= (1 - HELPED) * now and (best is None or left < (1 - HELPED) * best[0]):
-                    best = (left, step.rank, step)
-            if best is None:
-                break
-            now, _, step = best
-            taken.append(step)
-            setting = step.applied_to(setting)
-        return taken
-
-    def _take(self, seen: Observation, predictor: Predictor, steps: list[Step], excess: float, missed: Demand) -> None:
+    def _take(
+        self, seen: Observation, predictor: Predictor, plan: StepPlan, limits: Mapping[str, float], missed: Demand
+    ) -> None:
         before, setting = self.setting, self.setting
         decisions: list[Decision] = []
         why = f"{missed.query} is at {_level(missed)}"
-        for step in steps:
+        for step in plan.steps:
             following = step.applied_to(setting)
-            expected = predictor.excess(following)
+            expected = predictor.course(following).lasting
             decisions.append(self._note(seen, step, setting, f"{why}; {_prediction_text(expected)}", expected))
             setting = following
         self.setting = setting
-        until = seen.now + SETTLE
-        self._trial = Trial(tuple(steps), before, until, excess, False, latest=until + 2 * SETTLE, decisions=decisions)
+        self._trial = Trial(
+            seen.now,
+            plan.steps,
+            before,
+            total_excess(seen, measured_excess(seen), limits),
+            plan.course,
+            predictor.course(before),
+            limits,
+            plan.met,
+            work(seen, before),
+            decisions=decisions,
+        )
 
     def _say_impossible(self, seen: Observation, predictor: Predictor, missed: Demand) -> None:
         """No step helps: if even the best setting would not meet the demand, reports the best latency it reaches."""
@@ -178,54 +187,137 @@ class Optimizer:
 
     # Check and relax --------------------------------------------------------------------------------------
 
-    def _judge(self, seen: Observation, trial: Trial, excess: float) -> None:
-        """Judges the effect of a finished trial: keeps the steps or undoes them."""
-        came = {query: demand.excess for query, demand in seen.demands.items()}
+    def _judged(self, seen: Observation, trial: Trial) -> bool:
+        """Whether a trial is over; keeps its steps or undoes them. Demands that came later do not count."""
+        limits = trial.limits
+        measured = {query: excess for query, excess in measured_excess(seen).items() if query in limits}
+        excess = total_excess(seen, measured, limits)
+        trial.peak = max(trial.peak, excess)
+        elapsed = seen.now - trial.at
+        if elapsed < SETTLE:
+            return False
+        if all(value <= 0 for value in measured.values()):
+            self._keep(seen, trial, elapsed)
+            return True
+        expected, otherwise = (
+            total_excess(seen, {query: course.at(elapsed)[query] for query in measured}, limits)
+            for course in (trial.expected, trial.otherwise)
+        )
+        if not trial.steps or trial.helped:
+            # On course until all demands should be met; otherwise predictions are made anew.
+            late = elapsed > trial.met + SETTLE or trial.met == inf
+            if not late and excess <= OFF_COURSE * expected + HELPED * trial.peak:
+                trial.doubted = None
+                return False
+        elif otherwise - expected > HELPED * otherwise:
+            if excess <= (expected + otherwise) / 2:
+                trial.helped, trial.doubted = True, None
+                return False
+        elif elapsed < trial.expected.times[-1]:
+            # Up to now the steps are not predicted to make a difference.
+            return False
+        else:
+            trial.helped = excess <= (1 - HELPED) * max(trial.excess, trial.peak)
+        if trial.doubted is None:
+            trial.doubted = seen.now
+        if seen.now - trial.doubted < DOUBTED_FOR:
+            return False
+        if trial.helped or work(seen, trial.before) > MORE_WORK * trial.work:
+            self._keep(seen, trial, elapsed)
+        else:
+            self._undo(seen, trial, elapsed)
+        return True
+
+    def _compare(self, seen: Observation, trial: Trial, elapsed: float) -> None:
+        """Adds what is measured now, and what was predicted for now, to the decisions of a trial."""
+        came, expected = measured_excess(seen), trial.expected.at(elapsed)
         for decision in trial.decisions:
+            decision.expected = expected
             decision.measured(came)
             self._decided(decision)
-        if trial.undo:
-            if excess > 0:
-                # The undone step was still needed: it is taken again, and stays longer.
-                self._relaxed, self._calm_for = False, 2 * self._calm_for
-                for step in trial.steps:
-                    again = step.inverse(trial.before)
-                    self._note(seen, again, self.setting, "it was still needed", {})
-                    self._taken.append((again, self.setting))
-                    self.setting = again.applied_to(self.setting)
-            return
-        if excess <= max(0.0, (1 - HELPED) * max(trial.excess, trial.peak)):
-            setting = trial.before
-            for step in trial.steps:
-                self._taken.append((step, setting))
-                setting = step.applied_to(setting)
-            return
+
+    def _keep(self, seen: Observation, trial: Trial, elapsed: float) -> None:
+        self._compare(seen, trial, elapsed)
+        setting = trial.before
         for step in trial.steps:
-            key = (step.kind, step.subject, str(step.value))
+            self._taken.append((step, setting))
+            setting = step.applied_to(setting)
+
+    def _undo(self, seen: Observation, trial: Trial, elapsed: float) -> None:
+        self._compare(seen, trial, elapsed)
+        for key in [key_of(step) for step in trial.steps] or [WAITING]:
             span = self._bans.get(key, (0.0, BANNED_FOR / 2))[1] * 2
             self._bans[key] = (seen.now + span, span)
+        for step in trial.steps:
             self._note(seen, step.inverse(trial.before), self.setting, "it did not help", {})
         self.setting = trial.before
 
-    def _relax(self, seen: Observation, excess: float) -> None:
+    def _undone(self, seen: Observation, trial: Trial, missed: list[Demand]) -> bool:
+        """Whether the trial of a step that was undone is over; takes the step again if it is still needed."""
+        elapsed = seen.now - trial.at
+        if elapsed < SETTLE and not missed:
+            return False
+        self._compare(seen, trial, elapsed)
+        if missed:
+            # The step is taken again, and stays longer.
+            self._relaxed, self._calm_for = False, 2 * self._calm_for
+            for step in trial.steps:
+                again = step.inverse(trial.before)
+                self._note(seen, again, self.setting, "it was still needed", {})
+                self._taken.append((again, self.setting))
+                self.setting = again.applied_to(self.setting)
+        return True
+
+    def _relax(self, seen: Observation) -> None:
         """Undoes the most expensive step without which all demands are predicted to be met."""
         self._calm_since = seen.now
-        predictor = Predictor(seen, self.setting)
+        predictor = Predictor(seen, self.setting, LOOKAHEAD, self._steady(seen.now))
         # The most expensive kind first, and within a kind the latest step first.
         ranked = sorted(enumerate(self._taken), key=lambda each: (-each[1][0].rank, -each[0]))
         for _, (step, before) in ranked:
             back = step.inverse(before)
             setting = back.applied_to(self.setting)
-            expected = predictor.excess(setting)
+            course = predictor.course(setting)
+            expected = course.lasting
             if all(left <= COMFORT - 1 for left in expected.values()):
                 decision = self._note(
                     seen, back, self.setting, "no longer needed; " + _prediction_text(expected), expected
                 )
-                self._trial = Trial((back,), self.setting, seen.now + SETTLE, excess, True, decisions=[decision])
+                limits = limits_of(seen)
+                otherwise = predictor.course(self.setting)
+                self._trial = Trial(
+                    seen.now,
+                    (back,),
+                    self.setting,
+                    0.0,
+                    course,
+                    otherwise,
+                    limits,
+                    0.0,
+                    work(seen, setting),
+                    undo=True,
+                    decisions=[decision],
+                )
                 self._taken.remove((step, before))
                 self._relaxed = True
                 self.setting = setting
                 return
+
+    def _remember(self, seen: Observation) -> None:
+        self._excess.append((seen.now, measured_excess(seen)))
+        while self._excess[0][0] < seen.now - SPEC_WINDOW:
+            self._excess.popleft()
+
+    def _steady(self, now: float) -> set[str]:
+        """The demands that have changed little over the last window."""
+        if self._excess[0][0] > now - SPEC_WINDOW + 1.5:
+            return set()
+        found: set[str] = set()
+        for query in self._excess[-1][1]:
+            used = [1 + excess.get(query, inf) for _, excess in self._excess]
+            if 0 < max(used) < STEADY * min(used):
+                found.add(query)
+        return found
 
     def _note_times(self, now: float, missed: bool, seen: Observation) -> None:
         if not missed:
@@ -238,8 +330,8 @@ class Optimizer:
         elif self._calm_since is None:
             self._calm_since = now
 
-    def _banned(self, now: float, step: Step) -> bool:
-        return self._bans.get((step.kind, step.subject, str(step.value)), (-inf, 0.0))[0] > now
+    def _banned(self, now: float, key: Key) -> bool:
+        return self._bans.get(key, (-inf, 0.0))[0] > now
 
     def _note(
         self, seen: Observation, step: Step, before: Setting, reason: str, expected: Mapping[str, float]
@@ -248,18 +340,6 @@ class Optimizer:
         made = self._log.add(seen.now, step.kind, step.subject, step.text, old, reason, expected=dict(expected))
         self._decided(made)
         return made
-
-
-def total_excess(seen: Observation, excess: Mapping[str, float]) -> float:
-    """The total excess of all demands, weighted by the priority of their class; 0 if all are met at MARGIN.
-
-    `excess` is that of each query (`Demand.excess`), capped at FAR: a query without results must not hide all others.
-    """
-    total = 0.0
-    for query, value in excess.items():
-        if value > MARGIN - 1:
-            total += seen.demands[query].priority * (min(value, FAR) + 1 - MARGIN)
-    return total
 
 
 def _level(demand: Demand) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import NamedTuple
 
-from headgate.control.observation import Demand, NetworkLoad, Observation
+from headgate.control.observation import Backlog, Demand, NetworkLoad, Observation
 from headgate.control.prediction import period_of
 from headgate.control.setting import Setting
 from headgate.control.shedding import shed_at
@@ -34,11 +34,10 @@ Rate = Callable[[float], float]
 
 @dataclass
 class VariableOperator(Model):
-    """An operator whose `cost` (s a row) and `selectivity` may change during a run. `shed`: share of rows dropped."""
+    """An operator whose `cost` (s a row) and `selectivity` may change during a run."""
 
     cost: float
     selectivity: float = 1.0
-    shed: float = 0.0
     bytes_out: float | None = ROW_BYTES
 
     def expected(self, rates: object) -> Expected:
@@ -53,15 +52,16 @@ class _VariableState(ModelState):
         self._model = model
 
     def draw(self) -> float:
-        return self._model.cost * (1 - self._model.shed)
+        return self._model.cost
 
     def take(self, port: int, arrival: float, rows: float) -> tuple[float, float]:
-        return 0.0, rows * self._model.selectivity * (1 - self._model.shed)
+        return 0.0, rows * self._model.selectivity
 
 
 @dataclass
 class _VariableArrivals:
-    """Arrivals of a stream, epoch by epoch; the period of the epochs may change during the run.
+    """Arrivals of a stream, epoch by epoch; the period of the epochs may change during the run. With `random`, the
+    number of rows of an epoch has a Poisson distribution.
 
     A stream without rows for LONGEST_SILENCE has ended.
     """
@@ -69,18 +69,28 @@ class _VariableArrivals:
     current: Rate
     period: Callable[[], float]
     rate: float
+    random: bool
 
     def times(self, random: Random) -> Iterator[float]:
         now = due = last = 0.0
         while now - last <= LONGEST_SILENCE:
             period = self.period()
-            due += self.current(now) * period
+            expected = self.current(now) * period
+            due += _poisson(random, expected) if self.random else expected
             now += period
             if due >= 1:
                 last = now
             while due >= 1:
                 due -= 1
                 yield now
+
+
+def _poisson(random: Random, mean: float) -> int:
+    """A number of arrivals, counted one by one."""
+    found, at = 0, random.expovariate(1.0)
+    while at <= mean:
+        found, at = found + 1, at + random.expovariate(1.0)
+    return found
 
 
 class _Result(NamedTuple):
@@ -124,6 +134,8 @@ class VirtualEngine:
     plans: Mapping[str, Mapping[str, Alternate]] = field(default_factory=dict)
     policy: str = ""
     """A fixed policy instead of that of the setting."""
+    random_arrivals: bool = False
+    """The number of rows of an epoch is random; otherwise runs with different seeds are alike."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -134,8 +146,13 @@ class VirtualEngine:
         self._drawn = 0
         self._held = 0.0
         self._objectives: Objectives = {}
-        self._current_period = period_of(self._seen(self.demands), self.setting)
-        arrivals = {s: _VariableArrivals(rate, self._period, max(rate(0.0), 1e-9)) for s, rate in self.rates.items()}
+        self._shed: dict[int, float] = {}
+        self._admissible = [0.0] * len(self.topology.operators)
+        self._current_period = period_of(self._seen(self.demands), self.setting, self._held)
+        arrivals = {
+            s: _VariableArrivals(rate, self._period, max(rate(0.0), 1e-9), self.random_arrivals)
+            for s, rate in self.rates.items()
+        }
         self._simulation = Simulation(
             self.topology,
             self.operators,
@@ -146,6 +163,7 @@ class VirtualEngine:
             bytes=ROW_BYTES,
             switch=self.switch,
             seed=self.seed,
+            admitted=self._admitted,
         )
 
     # Changes ----------------------------------------------------------------------------------------------
@@ -182,11 +200,21 @@ class VirtualEngine:
             for query, plan in self.setting.plans.items()
             for name, figures in self.plans[query][plan].figures.items()
         }
-        shed = shed_at(self.topology, self.setting.shed)
-        for number, name in enumerate(self.topology.operators):
+        self._shed = shed_at(self.topology, self.setting.shed)
+        for name in self.topology.operators:
             model, written = self.operators[name], self._written[name]
             model.cost, model.selectivity = chosen.get(name, (written.cost, written.selectivity))
-            model.shed = shed.get(number, 0.0)
+
+    def _admitted(self, operator: int) -> float:
+        """1 or 0: whether a row enters at an operator that reads a stream. Rows in queues are not shed."""
+        share = self._shed.get(operator)
+        if share is None:
+            return 1.0
+        self._admissible[operator] += 1 - share
+        if self._admissible[operator] < 1:
+            return 0.0
+        self._admissible[operator] -= 1
+        return 1.0
 
     # Time -------------------------------------------------------------------------------------------------
 
@@ -208,7 +236,7 @@ class VirtualEngine:
             while window and window[0].at < self.now - SPEC_WINDOW:
                 window.popleft()
         self._held = self._highest()
-        self._current_period = period_of(self._seen(self.demands), self.setting)
+        self._current_period = period_of(self._seen(self.demands), self.setting, self._held)
 
     def latency(self, query: str) -> float | None:
         """The latency of the results of the last SPEC_WINDOW seconds, or the age of the oldest row if higher."""
@@ -260,13 +288,24 @@ class VirtualEngine:
             self.cores,
             self.switch,
             self._held,
+            self._backlog,
             alternates={query: tuple(plans) for query, plans in self.plans.items()},
         )
+
+    def _backlog(self, setting: Setting) -> dict[str, Backlog]:
+        """The rows that wait for each operator; the plans of a query have the same operators."""
+        topology, queues = self.topology, self._simulation.view.queues
+        found: dict[str, Backlog] = {}
+        for number, name in enumerate(topology.operators):
+            edges = topology.inputs[number]
+            rows = sum(queues.rows[edge] for edge in edges)
+            if rows:
+                found[name] = Backlog(rows, max(0.0, self.now - min(queues.oldest[edge] for edge in edges)))
+        return found
 
     def _scenario(self, bundle: float, setting: Setting) -> Scenario:
         """The network as measured, under another setting."""
         statistics = self._simulation.view.statistics
-        shed, now = shed_at(self.topology, setting.shed), shed_at(self.topology, self.setting.shed)
         other = {
             name: figures
             for query, plan in setting.plans.items()
@@ -278,7 +317,6 @@ class VirtualEngine:
             other |= {name: (self._written[name].cost, self._written[name].selectivity) for name in names}
         models: dict[str, Model] = {}
         for number, name in enumerate(self.topology.operators):
-            kept = (1 - shed.get(number, 0.0)) / (1 - now.get(number, 0.0))
             cost, selectivity = other.get(name, (statistics.cost[number], statistics.selectivity[number]))
-            models[name] = OperatorModel(max(cost * kept, 1e-12) * bundle, selectivity * kept, ROW_BYTES)
+            models[name] = OperatorModel(max(cost, 1e-12) * bundle, selectivity, ROW_BYTES)
         return Scenario(self.topology, models, dict.fromkeys(self.topology.streams, ROW_BYTES))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from headgate.control.live_observation import LiveFigures, observed
+from headgate.control.live_observation import LiveFigures, RecentShedding, observed
 from headgate.control.observation import Observation
 from headgate.control.plans.choices import PlanChoices
 from headgate.control.setting import Setting
@@ -44,6 +44,7 @@ class LiveTuning:
         self._plan: Plan | None = None
         self._choices = PlanChoices(metrics.decisions.add, time.time)
         self._choices.resume(committed, declared.queries)
+        self._shedding = RecentShedding()
 
     def start(self, apply: Callable[[Setting], None]) -> None:
         """Starts the optimizer; it calls `apply` on a separate thread."""
@@ -88,13 +89,15 @@ class LiveTuning:
             return None
         running = {query.name for query in plan.queries}
         declared = {name: query for name, query in self._declared.queries.items() if name in running}
+        now = time.time()
         figures = LiveFigures(
-            time.time(),
+            now,
             self._metrics.verdicts(self._declared.judged()),
             driver.network,
             self._pace.report()["reserve"],
             driver.seconds.get("run", 0.0),
             os.cpu_count() or 1,
+            self._shedding.observe(now, setting.shed),
         )
         known = self._choices.offered(driver.network) if plan.replicas == 1 else {}
         return observed(figures, declared, setting, known, self._choices.under)

@@ -114,6 +114,17 @@ class Execution:
             self._enter(moment, edge, moment, 1.0, shared, edge == edges[0])
         return list(outbox.items())
 
+    def begin_with(self, edge: int, arrivals: Sequence[float], rows: float) -> list[Row]:
+        """Rows for one queued edge, not shared with others: `rows` of them (or a part of one) for each arrival."""
+        draw, levels = self._draws[edge], self._levels
+        size = rows * self._sizes[edge]
+        for arrival in arrivals:
+            levels.times.append(max(0.0, arrival))
+            levels.rows.append(rows)
+            levels.bytes.append(size)
+        self._view.queues.memory += size * len(arrivals)
+        return [(arrival, rows, 0.0 if draw is None else draw(), None) for arrival in arrivals]
+
     def put(self, edge: int, rows: list[Row]) -> bool:
         """Makes rows visible in a queue; True if it was empty."""
         queue, state = self.queues[edge], self._view.queues

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from random import Random
@@ -51,6 +51,8 @@ class Simulation:
     - `bytes`: size of a row on each stream; `until`: stop there (default: when all work is done)
     - `resolution`: the interval of the queue series; `observer(event, edge, row, time)` sees every "in" and
       "out" of every queue
+    - `admitted(operator)`: the part of an arriving row, from 0 to 1, that enters at an operator which reads a stream
+      (load shedding); a row that enters without a queue enters whole, or not at all if its part is 0
 
     A grant is not preempted; its results become visible when it ends, but count in the queues from the
     moment they are made. A row holds its memory until it has passed its unit.
@@ -73,6 +75,7 @@ class Simulation:
         resolution: float = 1.0,
         seed: int = 0,
         observer: Observer | None = None,
+        admitted: Callable[[int], float] | None = None,
     ) -> None:
         _check(topology, operators, arrivals, tuples, processors, switch, statistics, until, resolution)
         self.topology = topology
@@ -82,6 +85,7 @@ class Simulation:
         self._tuples = tuples
         self.processors = processors
         self._switch = switch
+        self._admitted = admitted
         self._until = until
         self._measured = statistics == "measured"
         self._running_models = [
@@ -129,6 +133,21 @@ class Simulation:
         """Run to the end and measure."""
         self.advance(self._until)
         return self._result(len(self._jobs))
+
+    def preload(self, operator: str, rows: float, oldest: float, tuples: int) -> None:
+        """Lets rows wait for an operator when the run begins, divided evenly into tuples.
+
+        They arrived evenly in the `oldest` seconds before the start, so their times of arrival are negative. If the
+        operator has no queue of its own, they wait where its unit takes its rows.
+        """
+        place, units = self.topology.id(operator), self.scheduler.units
+        entries = [edge for edge in self.topology.inputs[place] if units.of_edge[edge] >= 0]
+        entries = entries or [edge for unit in units.units if place in unit.operators for edge in unit.entries]
+        if not entries or tuples < 1:
+            return
+        arrivals = [oldest * (number / tuples - 1) for number in range(tuples)]
+        waiting = self._execution.begin_with(entries[0], arrivals, rows / tuples)
+        self.scheduler.arrived(entries[0], self._execution.put(entries[0], waiting))
 
     def advance(self, until: float) -> None:
         """Runs everything that happens until then; may be called again with a later time."""
@@ -243,6 +262,9 @@ class Simulation:
 
     def _arrive(self, number: int, moment: float) -> None:
         stream, accepted, queued, direct = self._streams[number]
+        if self._admitted is not None:
+            queued = self._admit(queued, moment)
+            direct = tuple(each for each in direct if self._admitted(each[0]) > 0)
         if queued:
             for edge, rows in self._execution.arrive(queued, moment):
                 self.scheduler.arrived(edge, self._execution.put(edge, rows))
@@ -250,6 +272,19 @@ class Simulation:
         for operator, port in direct:
             component = self.scheduler.units.component_of[operator]
             self._unqueued.setdefault(component, deque()).append((moment, operator, port, stream))
+
+    def _admit(self, queued: Sequence[int], moment: float) -> tuple[int, ...]:
+        """Enters the parts of a row at the edges that do not get all of it, and returns the other edges."""
+        assert self._admitted is not None
+        whole: list[int] = []
+        for edge in queued:
+            part = self._admitted(self.topology.edges[edge].consumer)
+            if part >= 1:
+                whole.append(edge)
+            elif part > 0:
+                rows = self._execution.begin_with(edge, (moment,), part)
+                self.scheduler.arrived(edge, self._execution.put(edge, rows))
+        return tuple(whole)
 
     def _prepare(self) -> None:
         """Set up the state that depends on the units."""
