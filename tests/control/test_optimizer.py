@@ -145,7 +145,8 @@ def test_a_smaller_budget_where_results_wait_for_the_end_of_long_epochs() -> Non
 
 
 def test_shorter_pauses_where_the_network_needs_part_of_the_time() -> None:
-    run = run_of(SINGLE, {"a": 0.003}, {"s": 100}, demand(1.0), setting=Setting(policy="fifo"), cores=1)
+    setting = Setting(policy="fifo", aim=0.95)
+    run = run_of(SINGLE, {"a": 0.003}, {"s": 100}, demand(1.0), setting=setting, cores=1)
     run.go(60)
     assert run.kinds
     assert set(run.kinds) <= {"pace", "budget"}

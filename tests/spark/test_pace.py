@@ -76,7 +76,7 @@ def test_a_loose_latency_lets_rows_wait_and_keeps_the_target() -> None:
     triggers.latencies.clear()
     cores, pause = triggers.run(60)
     assert cores < 0.12
-    assert pause > 1.5
+    assert pause > 1.4
     assert max(triggers.latencies) <= 2.0
     assert "query fire" in triggers.pace.report()["reason"]
 

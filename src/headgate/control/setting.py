@@ -15,7 +15,7 @@ POLICIES = ("hr", "fifo", "chain", "mtiq")
 CUTS = ("policy", "sources", "every")
 BUDGETS = (1.0, 0.5, 0.25, 0.1)
 """Seconds that an epoch may wait for the network."""
-AIMS = (0.95, 0.5, 0.0)
+AIMS = (0.85, 0.5, 0.0)
 """Target of the pauses between epochs, as shares of the tightest latency spec."""
 LARGEST_SHARE = 16.0
 
