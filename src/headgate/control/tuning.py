@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from headgate.control.decisions import DecisionHistory
 from headgate.control.observation import Observation
@@ -16,6 +18,9 @@ _LOG = logging.getLogger("headgate.optimizer")
 
 EVERY = 1.0
 """Seconds between two observations."""
+SWITCH_INTERVAL = 0.0005
+"""Seconds after which predictions, which compute in Python for up to some seconds, let another thread of the driver go
+on. By default Python's threads wait 5 ms for each other, dozens of times in an epoch."""
 
 
 class Tuning:
@@ -69,6 +74,18 @@ class Tuning:
         seen = self._observe(before)
         if seen is None or not seen.demands:
             return
-        setting = self._optimizer.tick(seen)
+        with _giving_way():
+            setting = self._optimizer.tick(seen)
         if setting != before and not self._closed.is_set():
             self._apply(setting)
+
+
+@contextmanager
+def _giving_way() -> Iterator[None]:
+    """Threads of this process wait less for each other meanwhile."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(min(usual, SWITCH_INTERVAL))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
