@@ -35,7 +35,7 @@ class DriverMetrics:
         # Per query: time, rows offered and rows shed at each report of the last SPEC_WINDOW seconds.
         self._shed: dict[str, deque[tuple[float, int, int]]] = {}
         # Arrival times of the epochs that are committed and not yet published.
-        self._arrivals: dict[int, tuple[dict[str, Arrival], float]] = {}
+        self._arrivals: dict[int, tuple[dict[str, Arrival], Mapping[str, float]]] = {}
 
     def committed(self, epoch: Epoch) -> None:
         """Counts an epoch after its commit."""
@@ -58,10 +58,11 @@ class DriverMetrics:
         """Records that all sinks have an epoch: its results can be read, which ends the latency of its rows."""
         now = time.time()
         with self._lock:
-            arrivals, waited = self._arrivals.pop(epoch, ({}, 0.0))
+            arrivals, waited = self._arrivals.pop(epoch, ({}, {}))
             for query, arrival in arrivals.items():
-                self._latency.setdefault(query, Latency()).add(now, arrival, waited)
-                self._recent.setdefault(query, RecentLatency(SPEC_WINDOW)).add(now, arrival, waited)
+                before = waited.get(query, 0.0)
+                self._latency.setdefault(query, Latency()).add(now, arrival, before)
+                self._recent.setdefault(query, RecentLatency(SPEC_WINDOW)).add(now, arrival, before)
 
     def _note_pace(self, now: Mapping[str, float]) -> None:
         """Computes the metrics of objectives between the last report of the network and this one (`now`)."""

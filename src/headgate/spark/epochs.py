@@ -28,6 +28,7 @@ from headgate.spark.moving import moved, must_move
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
 from headgate.spark.spark_errors import may_be_catalyst
+from headgate.spark.turns import streams_of
 
 _METRICS_EVERY = 0.5
 _CLEAN_EVERY = 20
@@ -63,8 +64,9 @@ class Epoch:
     answered: tuple[str, ...] = ()
     """Queries that answer once and did so in this epoch."""
     taken: int = 0
-    waited: float = 0.0
-    """New rows, and how long (s) they may have waited before Spark found them."""
+    waited: Mapping[str, float] = field(default_factory=dict)
+    """New rows; and for each query with results, how long (s) the newest rows of its streams may have waited for Spark
+    to find them."""
 
 
 class Epochs:
@@ -124,6 +126,9 @@ class Epochs:
         self._frames = EpochFrames(jobs, self.failed)
         # Queries that failed on some replica, until all replicas know it.
         self._elsewhere: tuple[ExpressionFailure, ...] = ()
+        # How long the rows of the last batch of each stream may have waited, and the streams of each query.
+        self._waited: dict[str, float] = {}
+        self._read_by: dict[str, list[str]] = {}
         self._idle = IdleStreams(clock)
 
     @property
@@ -148,6 +153,7 @@ class Epochs:
             self._move(old, plan)
         self._plan = plan
         self._plan_name = plan.save(self._checkpoint)
+        self._read_by = {query.name: streams_of(query) for query in plan.queries}
         self._idle.plan(plan.idle, plan.queries)
 
     def known_plan(self, replicas: int) -> Plan | None:
@@ -369,6 +375,12 @@ class Epochs:
         lanes = dict(self.commit.lanes)
         if batch is not None:
             lanes[batch.lane.name] = batch.batch
+            self._waited |= dict.fromkeys(self.plan.packings[batch.lane.key].streams, batch.waited)
+        # Results may come with an epoch of another lane, which has waited for its own rows.
+        waited = {
+            query: max((self._waited.get(stream, 0.0) for stream in self._read_by.get(query, ())), default=0.0)
+            for query in answer.arrivals
+        }
         before = self.commit.event_times
         event_times = {**before, **{s: max(t, before.get(s, t)) for s, t in answer.event_times.items()}}
         commit = Commit(
@@ -394,7 +406,7 @@ class Epochs:
         if answer.answered:
             self.plan = self.plan.without(answer.answered)
         seconds = {"job": answered - began, "commit": time.perf_counter() - answered}
-        self._committed(answer, request, seconds, batch.waited if batch is not None else 0.0)
+        self._committed(answer, request, seconds, waited)
         self._idle.arrived(answer.arrived)
         rose = (request.event_times is not None and event_times != before) or self._idle.behind(event_times)
         self.follow_up = rose or bool(answer.exchange) or answer.reached != request.reached
@@ -405,7 +417,11 @@ class Epochs:
         return (*(name for name in self.commit.ended if name not in running), *answered)
 
     def _committed(
-        self, answer: CombinedAnswer, request: EpochRequest, seconds: Mapping[str, float], waited: float
+        self,
+        answer: CombinedAnswer,
+        request: EpochRequest,
+        seconds: Mapping[str, float],
+        waited: Mapping[str, float],
     ) -> None:
         """After a commit: notes what the next epoch needs, and reports the epoch."""
         self._failures.succeeded()
