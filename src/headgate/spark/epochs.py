@@ -128,7 +128,7 @@ class Epochs:
         self._elsewhere: tuple[ExpressionFailure, ...] = ()
         # How long the rows of the last batch of each stream may have waited, and the streams of each query.
         self._waited: dict[str, float] = {}
-        self._read_by: dict[str, list[str]] = {}
+        self._streams_read: dict[str, list[str]] = {}
         self._idle = IdleStreams(clock)
 
     @property
@@ -153,7 +153,7 @@ class Epochs:
             self._move(old, plan)
         self._plan = plan
         self._plan_name = plan.save(self._checkpoint)
-        self._read_by = {query.name: streams_of(query) for query in plan.queries}
+        self._streams_read = {query.name: streams_of(query) for query in plan.queries}
         self._idle.plan(plan.idle, plan.queries)
 
     def known_plan(self, replicas: int) -> Plan | None:
@@ -378,7 +378,7 @@ class Epochs:
             self._waited |= dict.fromkeys(self.plan.packings[batch.lane.key].streams, batch.waited)
         # Results may come with an epoch of another lane, which has waited for its own rows.
         waited = {
-            query: max((self._waited.get(stream, 0.0) for stream in self._read_by.get(query, ())), default=0.0)
+            query: max((self._waited.get(stream, 0.0) for stream in self._streams_read.get(query, ())), default=0.0)
             for query in answer.arrivals
         }
         before = self.commit.event_times
