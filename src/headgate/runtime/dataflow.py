@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from threading import current_thread, main_thread
 
-from headgate.graph.operators import KINDS, Operator
+from headgate.graph.operators import KINDS, Operator, Source
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.operators.batch import Batch
@@ -156,6 +156,16 @@ def key_of(node: Operator) -> str:
     return hashlib.sha256(node.text.encode()).hexdigest()[:16]
 
 
+def edge_key(producer: Operator, consumer: Operator, port: int) -> str:
+    """A name for an edge that is the same in every process, whatever else is in the graph."""
+    start = f"~{producer.stream}" if isinstance(producer, Source) else key_of(producer)
+    return _edge_key(start, key_of(consumer), port)
+
+
+def _edge_key(producer: str, consumer: str, port: int) -> str:
+    return f"{producer}>{consumer}:{port}"
+
+
 def plan_key(query: Query) -> str:
     """Identifies the plan of a query and the attempt at it: a failure belongs to both, so a retry starts without it."""
     key = key_of(query.plan)
@@ -166,7 +176,8 @@ class Wiring:
     """The stages and queues of the present graph, numbered as its topology numbers them.
 
     A source is no stage: its edges come from the stream (see `topology_of`). Stages and queues of an earlier wiring are
-    kept where the graph still has them: their keys do not depend on the rest of the graph.
+    kept where the graph still has them: their keys do not depend on the rest of the graph. `moved`: edges of the
+    earlier wiring whose queue another edge gets, both by their keys.
     """
 
     def __init__(
@@ -176,6 +187,7 @@ class Wiring:
         make: MakeLive,
         record: FlightRecord,
         before: Wiring | None = None,
+        moved: Mapping[str, str] | None = None,
     ) -> None:
         nodes = graph.operators
         self.outboxes = outboxes
@@ -185,7 +197,7 @@ class Wiring:
         self.edge_keys: list[str] = []
         for edge in self.topology.edges:
             producer = f"~{edge.stream}" if edge.producer is None else keys[numbers[edge.producer]]
-            self.edge_keys.append(f"{producer}>{keys[numbers[edge.consumer]]}:{edge.port}")
+            self.edge_keys.append(_edge_key(producer, keys[numbers[edge.consumer]], edge.port))
         old = {} if before is None else {stage.key: stage for stage in before.stages}
         self.stages: list[Stage] = []
         for n in numbers:
@@ -200,7 +212,10 @@ class Wiring:
             stage.id, stage.number = place[n], n
             stage.outboxes = tuple(outboxes[q.name] for q in graph.outputs(n))
             self.stages.append(stage)
-        kept: dict[str, EdgeQueue] = {} if before is None else dict(zip(before.edge_keys, before.queues, strict=True))
+        kept: dict[str, EdgeQueue] = {}
+        if before is not None:
+            to = moved or {}
+            kept = {to.get(k, k): queue for k, queue in zip(before.edge_keys, before.queues, strict=True)}
         self.queues: list[EdgeQueue] = [kept.pop(key) if key in kept else EdgeQueue() for key in self.edge_keys]
         self.removed = list(kept.values())
         """Queues of the earlier wiring whose edges are gone; the owner of the wiring empties them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,9 +19,10 @@ from headgate.operators.live import live
 from headgate.operators.lookup import LiveLookup
 from headgate.operators.settings import Settings
 from headgate.runtime import snapshot
-from headgate.runtime.dataflow import key_of
+from headgate.runtime.dataflow import key_of, plan_key
 from headgate.runtime.flight import FlightRecord, Unrecorded
 from headgate.runtime.grants import GrantRunner, Report
+from headgate.runtime.handover import handover
 from headgate.runtime.intake import Intake
 from headgate.runtime.limits import Failure, Limits
 from headgate.runtime.measurement import Figures
@@ -342,9 +344,10 @@ class Network:
             self._state.rebuild()
 
     def swap(self, query: Query) -> None:
-        """Gives a running query an equivalent plan. Rows that wait for it are processed first; results and state stay.
+        """Gives a running query an equivalent plan; results and state stay. What waits in front of the operators that
+        change goes to the new ones; only what waits between two of them is processed first (`handover.py`).
 
-        ValueError if that would lose state: then nothing changes.
+        ValueError if that would lose state: then nothing changes. A query that fails meanwhile stays failed.
         """
         old = self._state.graph.queries[query.name]
         carried = carried_state(old.plan, query.plan)
@@ -353,15 +356,37 @@ class Network:
         taken = {new: before for new, before in carried.items() if new != before}
         if any(new in each.plan.walk() for new in taken for each in self._state.graph.queries.values()):
             raise ValueError(f"another query runs that plan, with its own state; {query.name} keeps its plan")
-        self.run()
+        way = handover(self._state.graph, query.name, query.plan)
+        if way is None:
+            self.run()
+        elif way.inner:
+            self._run_only(way.inner)
         with self._control.alone():
+            if query.name not in self._state.graph.queries:
+                failure = self._state.failures[query.name]
+                self._state.failures[query.name] = replace(failure, plan=plan_key(query))
+                return
             states = {key_of(new): self._state.stage(before).live.snapshot() for new, before in taken.items()}
             self._state.graph.remove(query.name)
             self._state.graph.add(query)
             self._state.outboxes[query.name].query = query
-            self._state.rebuild()
+            self._state.rebuild(moved=None if way is None else way.moved)
             for new in taken:
                 self._state.stage(new).live.restore(states[key_of(new)])
+
+    def _run_only(self, edges: frozenset[str]) -> None:
+        """Processes what waits on some edges, and nothing else."""
+        self._hold_others(edges)
+        try:
+            self.run()
+        finally:
+            self._hold_others(frozenset())
+
+    def _hold_others(self, changing: frozenset[str]) -> None:
+        """Holds all edges but these, or none if there are none."""
+        with self._control.alone():
+            self._state.changing = changing
+            self._state.rebuild()
 
     def remove(self, name: str, discard: bool = False) -> None:
         """Removes a query and everything only it needed. Its earlier results can still be taken, unless

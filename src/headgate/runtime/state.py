@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from headgate.graph.operators import Operator, Source
 from headgate.graph.shared import SharedGraph
@@ -35,6 +36,8 @@ class NetworkState:
       `sent`: the watermark that its consumers have been sent; `newest`: the newest event time of the rows pushed
     - `outboxes`: of all running queries, and of removed ones whose results were not taken yet
     - `earlier`: number and seconds of the grants of earlier loops
+    - `changing`: the edges (by key) whose rows must be processed before the plan of a query changes; while there are
+      any, all others are held. Takes effect with `rebuild`
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class NetworkState:
         self.state_parts = StateParts(memory)
         self.saved_figures = SavedFigures()
         self.earlier = (0, 0.0)
+        self.changing: frozenset[str] = frozenset()
         self._make = make
         self._longest_grant = longest_grant
         self._record = record
@@ -116,19 +120,21 @@ class NetworkState:
             for outbox in stage.outboxes
         }
 
-    def rebuild(self, known: Mapping[str, Figures] | None = None) -> None:
+    def rebuild(self, known: Mapping[str, Figures] | None = None, moved: Mapping[str, str] | None = None) -> None:
         """Builds the network for the present graph, around the operators and queues that stay.
 
-        `known` are statistics of operators by their keys; by default the present ones.
+        `known` are statistics of operators by their keys; by default the present ones. `moved`: see `Wiring`.
         """
         old = self.loop
         if known is None:
             known = self.figures()
         self.earlier = (self.grants, self.seconds)
-        self.loop = self._build(old.wiring, known)
+        self.loop = self._build(old.wiring, known, moved)
         self.loop.view.performance = old.view.performance
 
-    def _build(self, before: Wiring | None, known: Mapping[str, Figures]) -> Loop:
+    def _build(
+        self, before: Wiring | None, known: Mapping[str, Figures], moved: Mapping[str, str] | None = None
+    ) -> Loop:
         for query in self.graph.queries.values():
             outbox = self.outboxes.get(query.name)
             if outbox is None or not outbox.query.same_results(query):
@@ -139,7 +145,7 @@ class NetworkState:
         for stream in self.sources:
             self.watermarks.setdefault(stream, NEVER)
             self.sent.setdefault(stream, NEVER)
-        wiring = Wiring(self.graph, self.outboxes, self._make, self._record, before)
+        wiring = Wiring(self.graph, self.outboxes, self._make, self._record, before, moved)
         for queue in wiring.removed:
             for queued in queue.clear():
                 self.memory.release(queued)
@@ -149,6 +155,9 @@ class NetworkState:
         view = View.of(wiring.topology, statistics_from(wiring, known, now))
         pauses = held(wiring.topology, self.graph.queries)
         self._drop_rows(wiring, pauses)
+        if self.changing:
+            others = (edge for edge, key in enumerate(wiring.edge_keys) if key not in self.changing)
+            pauses = replace(pauses, edges=pauses.edges.union(others))
         for edge, queue in enumerate(wiring.queues):
             if edge not in pauses.edges:
                 view.queues.rows[edge] = queue.waiting

@@ -187,7 +187,8 @@ class ResidentNetwork:
                 self.network.remove(old, discard=True)
         for new, query in after.items():
             if new in kept:
-                if query != before[new]:
+                # A query may have failed while its plan was changed.
+                if query != before[new] and new in self.network.queries:
                     self.network.alter(query)
             elif before.get(new) != query:
                 failure = self._obstacle(query)

@@ -12,6 +12,7 @@ from headgate.control.plans.alternates import WRITTEN, alternates, reason_not_sw
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
 from headgate.runtime import Network
+from headgate.runtime.dataflow import plan_key
 from headgate.sql import Catalog
 
 HERE = "tests.control.plans.test_predicate_order"
@@ -27,11 +28,15 @@ seen: dict[str, int] = {"slow": 0, "quick": 0}
 
 
 def slow(a: pa.Array) -> pa.Array:
+    if "fail" in seen:
+        raise ValueError("failed as asked")
     seen["slow"] += len(a)
     return pc.bit_wise_and(a, 7)
 
 
 def quick(b: pa.Array) -> pa.Array:
+    if "fail" in seen:
+        raise ValueError("failed as asked")
     seen["quick"] += len(b)
     return pc.bit_wise_and(b, 7)
 
@@ -58,6 +63,11 @@ def push(into: Network, count: int = 100) -> None:
 def taken(from_: Network, query: str) -> list[tuple[int, int]]:
     rows = [row for result in from_.take(query) for row in result.rows.to_pylist()]
     return sorted((row["a"], row["b"]) for row in rows)
+
+
+def until_the_first_function_ran(running: Network) -> None:
+    while not any(seen.values()):
+        assert running.step()
 
 
 def under(query: Query, name: str) -> Query:
@@ -90,8 +100,11 @@ def test_a_swap_loses_no_row_and_doubles_none(queries: dict[str, Query]) -> None
     written, other = alternates(both)
     running = network(under(both, written))
     push(running)
+    waiting = running.waiting
+    seen.update(slow=0, quick=0)
     running.swap(under(both, other))
-    assert running.waiting == 0
+    assert running.waiting == waiting >= 100
+    assert seen == {"slow": 0, "quick": 0}, "rows that wait in front of the selections need not be processed first"
     push(running)
     running.run()
     expected = network(both)
@@ -127,3 +140,40 @@ def test_a_swap_that_would_lose_state_is_refused(queries: dict[str, Query]) -> N
     with pytest.raises(ValueError, match="keeps its plan"):
         running.swap(changed)
     assert running.queries["stateful"].plan == queries["stateful"].plan
+
+
+def test_what_waits_between_two_operators_that_go_is_processed_first(queries: dict[str, Query]) -> None:
+    both = queries["both"]
+    written, other = alternates(both)
+    running = network(under(both, written))
+    seen.update(slow=0, quick=0)
+    push(running)
+    until_the_first_function_ran(running)
+    seen.update(slow=0, quick=0)
+    push(running)
+    running.swap(under(both, other))
+    # The rows that had passed the first of the two functions have passed the second; the others wait.
+    assert sorted(seen.values())[0] == 0 < sorted(seen.values())[1] < 100
+    running.run()
+    expected = network(both)
+    push(expected)
+    push(expected)
+    expected.run()
+    assert taken(running, "both") == taken(expected, "both") != []
+
+
+def test_a_query_that_fails_while_its_plan_changes_stays_failed(queries: dict[str, Query]) -> None:
+    both = queries["both"]
+    written, other = alternates(both)
+    running = network(under(both, written))
+    seen.update(slow=0, quick=0)
+    push(running)
+    until_the_first_function_ran(running)
+    seen["fail"] = 1
+    try:
+        running.swap(under(both, other))
+    finally:
+        del seen["fail"]
+    assert "as asked" in running.failures["both"].error
+    assert running.failures["both"].plan == plan_key(under(both, other))
+    assert "both" not in running.queries
