@@ -9,6 +9,7 @@ import pytest
 
 from headgate.control.live_observation import LiveFigures, RecentShedding, observed
 from headgate.control.observation import Backlog, Observation
+from headgate.control.plans.alternates import WRITTEN, alternates
 from headgate.control.prediction import offered_work
 from headgate.control.setting import Setting
 from headgate.graph.operators import Source
@@ -48,6 +49,30 @@ def test_the_backlog_has_the_rows_in_queues_and_their_age() -> None:
     load = seen(Setting(), {}, queue_rows=30).load
     assert set(load.backlog(Setting()).values()) == {Backlog(30.0, 7.0)}
     assert seen(Setting(), {}).load.backlog(Setting()) == {}
+
+
+def test_rows_that_wait_in_front_of_a_plan_wait_in_front_of_the_one_that_replaces_it() -> None:
+    (query,) = compiled("SELECT ts, a FROM s WHERE odd(a) = 1 AND low(b) < 2")
+    plans = alternates(query)
+    (other,) = set(plans) - {WRITTEN}
+    first, second = ([n for n in plans[name].walk() if n.kind == "select"] for name in (WRITTEN, other))
+    figures = {"cost": 0.002, "selectivity": 1.0, "rate": 55.0}
+    network = {
+        "operators": [{"key": key_of(n), **figures, "queue_rows": 30 if n == first[0] else 4} for n in first],
+        "queries": {query.name: {"oldest": 7.0}},
+    }
+    seen = observed(
+        LiveFigures(0.0, {}, network, 0.2, 0.0, 2, {}),
+        {query.name: replace(query, plan=plans[WRITTEN])},
+        Setting(),
+        {},
+        lambda query, name: replace(query, plan=plans[name or WRITTEN]),
+    )
+    changed = Setting(plans={query.name: other})
+    topology = seen.load.scenario(1.0, changed).topology
+    assert len(second) == 2, "a function each"
+    assert seen.load.backlog(changed) == {topology.operators[0]: Backlog(30.0, 7.0)}
+    assert list(seen.load.backlog(Setting()).values()) == [Backlog(30.0, 7.0), Backlog(4.0, 7.0)]
 
 
 def test_the_average_share_follows_a_change_as_measured_rates_do() -> None:

@@ -10,9 +10,10 @@ from headgate.control.observation import Backlog, Demand, NetworkLoad, Observati
 from headgate.control.operator_figures import OperatorFigures
 from headgate.control.setting import Setting
 from headgate.control.shedding import shed_at
-from headgate.graph.operators import Source
+from headgate.graph.operators import Operator, Source
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
+from headgate.runtime.handover import handover
 from headgate.scheduling import Topology
 from headgate.scheduling.graphs import topology_of
 from headgate.scheduling.statistics import Expectation
@@ -153,7 +154,8 @@ class LiveGraph:
         return found
 
     def backlog(self, setting: Setting) -> dict[str, Backlog]:
-        """See `NetworkLoad`. Rows that wait for operators which a plan does not have are processed before it runs.
+        """See `NetworkLoad`. Rows that wait in front of operators which another plan does not have go to those that
+        take their place (`runtime/handover.py`).
 
         Rows that wait in sources for an epoch of their lane are not counted: they enter with the first epoch of a
         simulation. The metrics have the age of the oldest row by query; an operator's is that of the query that has
@@ -161,12 +163,25 @@ class LiveGraph:
         """
         graph, topology, numbers = self._graph(setting.plans)
         nodes = graph.operators
+        took_over = self._took_over(setting.plans)
         found: dict[str, Backlog] = {}
         for place, (number, name) in enumerate(zip(numbers, topology.operators, strict=True)):
-            rows = float(self._figures.measured(nodes[number]).get("queue_rows", 0))
+            node = nodes[number]
+            rows = float(self._figures.measured(took_over.get(node, node)).get("queue_rows", 0))
             if rows > 0:
                 ages = [self._oldest.get(topology.queries[q].name, 0.0) for q in topology.serves[place]]
                 found[name] = Backlog(rows, max(0.0, min(ages, default=0.0)))
+        return found
+
+    def _took_over(self, plans: Mapping[str, str]) -> dict[Operator, Operator]:
+        """The operators of other plans that get rows which wait now, each with the one in front of which they wait."""
+        present = self._setting.plans
+        changed = [name for name in plans.keys() | present.keys() if plans.get(name, "") != present.get(name, "")]
+        found: dict[Operator, Operator] = {}
+        for name in changed:
+            other = self._planned(self._queries[name], plans.get(name, "")).plan
+            way = handover(self._graph(present)[0], name, other)
+            found.update({} if way is None else way.successors)
         return found
 
     def scenario(self, bundle: float, setting: Setting) -> Scenario:
