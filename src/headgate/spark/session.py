@@ -10,6 +10,7 @@ from typing import Any
 
 from headgate.spark import class_archive
 from headgate.spark.jvm_warnings import without_warnings
+from headgate.spark.local_files import forget_origins, use_local_files
 from headgate.spark.packages import LISTS
 from headgate.spark.shipping import package_zip, ship_package
 
@@ -115,6 +116,9 @@ def session(
         builder = builder.config(key, value)
     with without_warnings():
         made = builder.getOrCreate()
+    forget_origins(made.sparkContext)
+    if local_files:
+        use_local_files(made.sparkContext)
     if not local:
         python = made.sparkContext.getConf().get("spark.pyspark.python")
         if python:
