@@ -44,7 +44,7 @@ from headgate.spark.replicas import default_replicas, hosts_per_node, parts_of, 
 from headgate.spark.replies import Replies
 from headgate.spark.resumption import Resumption
 from headgate.spark.shipping import ship_package, user_modules
-from headgate.spark.warmup import warm_up
+from headgate.spark.warmup import KeptWorkers, warm_up
 
 CLOSE_TIMEOUT = 2.5
 """Seconds that sinks have, when the engine stops, to write committed results; the next start publishes the rest."""
@@ -115,6 +115,8 @@ class EngineRun:
             jobs, checkpoint, run, token, self._committed, options.budget, self._owner, hosts, self._beside
         )
         undo.callback(epochs.end_hosts)
+        if local:
+            undo.callback(KeptWorkers(spark, lambda: jobs.last).close)
         self._publisher = Publisher(
             checkpoint,
             lambda query, sink: self._sinks.open(query, sink, run),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
@@ -80,6 +81,8 @@ class SparkJobs:
         self._empty: dict[int, Any] = {}
         self._asked: JobRequest | None = None
         self._counts = True
+        self.last = time.monotonic()
+        """When the last job began, by the monotonic clock."""
         # On a cluster the tasks may run on several nodes, and each would start a host before the driver knows one.
         self._tasks = 1 if replies is None else min(MOST_TASKS, spark.sparkContext.defaultParallelism)
 
@@ -144,6 +147,7 @@ class SparkJobs:
     def _describe(self, request: JobRequest) -> None:
         """Gives the following job of this thread its group and its request."""
         context = self._spark.sparkContext
+        self.last = time.monotonic()
         context.setJobGroup(self._group, f"epoch {request.common.epoch}", interruptOnCancel=True)
         context.setLocalProperty(PROPERTY, request.text())
 
