@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli.failures import InputError
+from headgate.cli.interrupts import unwound
 from headgate.cli.output import check_writable, figure, write_json
 
 if TYPE_CHECKING:
@@ -41,11 +42,12 @@ def bench(
     check_writable(json_)
     check_writable(plots, lambda folder: folder.mkdir(parents=True, exist_ok=True))
     outcomes: list[Outcome] = []
-    for name in chosen:
-        try:
-            outcomes += registry.run(name, options)
-        except registry.UnknownBench as error:
-            raise InputError(str(error)) from error
+    with unwound():
+        for name in chosen:
+            try:
+                outcomes += registry.run(name, options)
+            except registry.UnknownBench as error:
+                raise InputError(str(error)) from error
     show(outcomes)
     if plots is not None:
         from headgate.papers.plots import draw

@@ -1,8 +1,9 @@
-"""Turns Ctrl-C into a request for an orderly stop."""
+"""Turns Ctrl-C and TERM into an orderly end."""
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,3 +45,20 @@ def interrupts(doing: str) -> Iterator[StopSignals]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def unwound() -> Iterator[None]:
+    """Inside the block TERM raises SystemExit, as Ctrl-C raises KeyboardInterrupt: what was started there (a broker, a
+    feeder, Spark) is stopped on the way out. A second TERM ends the process."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        del frame
+        signal.signal(number, signal.SIG_DFL)
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
