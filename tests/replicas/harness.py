@@ -11,8 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headgate.expressions.hashing import hashed
-from headgate.expressions.keys import flatten
 from headgate.graph.operators import Send, Source
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
@@ -24,17 +22,12 @@ from headgate.runtime import Network, result_table
 from headgate.runtime.limits import Failure
 from headgate.runtime.outbox import ResultBatch
 from headgate.spark.exchange import divided
+from headgate.spark.key_slots import owners
 from headgate.spark.placement import Placement, Route, streams_of
 from headgate.spark.placing import place
 from headgate.spark.redistribution import redistributed
 
 Owners = npt.NDArray[np.int64]
-
-
-def owners(keys: Sequence[pa.Array], replicas: int) -> Owners:
-    """The replica of each key. Spark's hash is another one; which, does not matter, as long as equal keys agree."""
-    flat = flatten(keys)
-    return (hashed(flat, len(flat[0])) % np.uint64(replicas)).astype(np.int64)
 
 
 class MemoryStore:
@@ -158,7 +151,7 @@ class Replicas:
         manifests = [json.loads(json.dumps(network.snapshot())) for network in self.networks]
         sources = self._stores
         targets = [MemoryStore() for _ in range(placement.replicas)]
-        moved = redistributed(self._declared, self.placement, placement, manifests, sources, targets, owners)
+        moved = redistributed(self._declared, self.placement, placement, manifests, sources, targets)
         self.close()
         self._failed = dict(self.failures)
         self.placement, self._stores = placement, targets
@@ -199,7 +192,7 @@ class Replicas:
         """The parts of a batch: replica, local name, rows."""
         found = []
         for route in self.placement.routes_of(stream):
-            places = self._owners(route, batch)
+            places = self._owners(stream, route, batch)
             for replica in range(self.placement.replicas):
                 part = batch.filter(pa.array(places == replica))
                 local = route.local(stream)
@@ -207,7 +200,7 @@ class Replicas:
                     found.append((replica, local, part))
         return found
 
-    def _owners(self, route: Route, batch: pa.RecordBatch) -> Owners:
+    def _owners(self, stream: str, route: Route, batch: pa.RecordBatch) -> Owners:
         count = batch.num_rows
         if route.kind == "one":
             return np.full(count, route.replica)
@@ -215,7 +208,7 @@ class Replicas:
             self._turn += count
             return np.arange(self._turn - count, self._turn) % self.placement.replicas
         taken = Batch(batch, Arrival.at(0.0, count))
-        return owners([evaluate(key, taken) for key in route.keys], self.placement.replicas)
+        return owners(self.placement, stream, [evaluate(key, taken) for key in route.keys])
 
     def table(self, query: str) -> pa.Table:
         """All results of a query so far."""

@@ -249,7 +249,7 @@ class Epochs:
                 break
         began = time.perf_counter()
         snapshots, files, event_times = moved(
-            self._checkpoint, self.commit, old, new, self._jobs.owners, uuid.uuid4().hex[:8]
+            self._checkpoint, self.commit, old, new, uuid.uuid4().hex[:8]
         )
         running = {query.name for query in new.run_queries}
         commit = Commit(

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from headgate.spark.host_client import HostLost, close_host
 from headgate.spark.messages import ANSWER_DDL, PROPERTY, EpochAnswer, JobRequest
@@ -27,7 +23,6 @@ MOST_TASKS = 4
 """Number of tasks, at most, that read the rows of an epoch for one host. More would not help: all rows enter one
 process."""
 
-Ints = npt.NDArray[np.int64]
 Answers = tuple[EpochAnswer, ...]
 """The answer of every replica, in their order."""
 
@@ -50,10 +45,6 @@ class Jobs(Protocol):
 
     def ask(self, request: JobRequest) -> Answers:
         """Runs an epoch without new rows."""
-        ...
-
-    def owners(self, keys: Sequence[pa.Array], replicas: int) -> Ints:
-        """The replica that owns each row of keys: the same as where Catalyst sends rows with these keys."""
         ...
 
     def cancel(self) -> None:
@@ -165,17 +156,6 @@ class SparkJobs:
                 return tuple(map(EpochAnswer.unpack, found))
         finally:
             self._asked = None
-
-    def owners(self, keys: Sequence[pa.Array], replicas: int) -> Ints:
-        from headgate.spark.routing import owner  # which imports this module
-
-        names = [f"k{number}" for number in range(len(keys))]
-        rows = pa.table([*keys, pa.array(range(len(keys[0])), pa.int64())], names=[*names, "place"])
-        located = self._spark.createDataFrame(rows).selectExpr("place", f"{owner(names, replicas)} AS {REPLICA}")
-        found = located.toArrow()
-        placed = np.empty(rows.num_rows, np.int64)
-        placed[found.column("place").to_numpy()] = found.column(REPLICA).to_numpy()
-        return placed
 
     def cancel(self) -> None:
         self._spark.sparkContext.cancelJobGroup(self._group)

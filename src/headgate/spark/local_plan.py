@@ -13,8 +13,8 @@ from headgate.operators.batch import Arrival, Batch
 from headgate.operators.evaluate import evaluate
 from headgate.runtime.dataflow import plan_key
 from headgate.runtime.limits import Failure
-from headgate.spark.exchange import owners
-from headgate.spark.placement import Route
+from headgate.spark.key_slots import owners
+from headgate.spark.placement import Placement, Route
 from headgate.spark.plan import Plan
 
 
@@ -36,10 +36,11 @@ class LocalPlan:
         """Whether there are other replicas."""
         self._routes: dict[str, list[tuple[int, str]]] = {}
         self._by_key: dict[str, Route] = {}
-        self._replica, self._replicas = replica, plan.replicas
+        self._replica = replica
         placement = plan.placement
         if placement is None or plan.replicas == 1:
             return
+        self._placement: Placement = placement
         local = ((query.name, placement.local(query, replica)) for query in parts)
         self.queries = {name: query for name, query in local if query is not None}
         for stream in placement.streams:
@@ -67,7 +68,7 @@ class LocalPlan:
                 yield name, rows
                 continue
             batch = Batch(rows, Arrival.at(0.0, rows.num_rows))
-            owned = owners([evaluate(key, batch) for key in route.keys], self._replicas) == self._replica
+            owned = owners(self._placement, fragment, [evaluate(key, batch) for key in route.keys]) == self._replica
             yield name, rows.filter(pa.array(owned))
 
     def separated(
