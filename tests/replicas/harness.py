@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -222,9 +223,10 @@ class Replicas:
 
 
 def any_placement(queries: Sequence[Query], chance: Random) -> Placement:
-    """A placement on one to four replicas: the usual one, or each query split by its own key or whole somewhere."""
+    """A placement on one to four replicas: the usual one, or each query split by its own key or whole somewhere;
+    with the even table of key slots or any other."""
     replicas = chance.choice([1, 2, 3, 4])
-    usual = place(queries, replicas)
+    usual = any_owners(place(queries, replicas), chance)
     if chance.random() < 0.4:
         return usual
     routes: dict[str, Mapping[str, Route]] = {}
@@ -232,7 +234,18 @@ def any_placement(queries: Sequence[Query], chance: Random) -> Placement:
         whole = dict.fromkeys(streams_of(query.plan), Route.to(chance.randrange(replicas)))
         alone = place([query], replicas).routes[query.name]
         routes[query.name] = chance.choice([whole, alone, usual.routes[query.name]])
-    return Placement(replicas, routes)
+    return Placement(replicas, routes, usual.owners)
+
+
+def any_owners(placement: Placement, chance: Random) -> Placement:
+    """The placement with the even table, with some slots moved, with all keys on one replica, or with another number of
+    slots, as another version may have had."""
+    owners = list(placement.table)
+    for _ in range(chance.choice([0, 1, 20])):
+        owners[chance.randrange(len(owners))] = chance.randrange(placement.replicas)
+    one = (chance.randrange(placement.replicas),)
+    few = tuple(chance.randrange(placement.replicas) for _ in range(chance.randint(1, 9)))
+    return replace(placement, owners=chance.choice([tuple(owners), (), one, few]))
 
 
 def in_fragments(queries: Sequence[Query]) -> list[Query]:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import headgate as hg
-from headgate.spark.balance import Balance
+from headgate.spark.balance import Balance, BetterPlacement
 from headgate.spark.placement import Placement, Route
 from tests.arriving import arrive_parquet
 from tests.waiting import wait_until
@@ -143,7 +143,7 @@ def test_a_busy_replica_gives_queries_away(spark: Any, tmp_path: Path, monkeypat
         before = engine._run.epochs.plan.placement
         assert before is not None
         whole = {name: dict.fromkeys(routes, Route.to(1)) for name, routes in before.routes.items()}
-        other = [Placement(2, whole)]
+        other = [BetterPlacement(Placement(2, whole), 2.0, 1.0)]
         monkeypatch.setattr(Balance, "better", lambda *_: other.pop() if other else None)
         for number in range(1, 4):
             arrive(tmp_path, number)

@@ -1,4 +1,4 @@
-"""Spark's `xxhash64` of key columns, vectorized: the same hash as Catalyst's, so that state can be found without Spark."""
+"""Spark's `xxhash64` of key columns, vectorized: finds the owner of a key without Spark."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def xxhash64(keys: Sequence[pa.Array], rows: int) -> npt.NDArray[np.int64]:
 
 def _with(seeds: Words, column: pa.Array) -> Words:
     """The hash of a further column, begun at the hash of those before it. A null leaves that as it is."""
-    if pa.types.is_null(column.type):
+    if pa.types.is_null(column.type) or not len(column):
         return seeds
     if column.null_count:
         valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
@@ -69,7 +69,7 @@ def _with(seeds: Words, column: pa.Array) -> Words:
 
 
 def _is_bytes(type_: pa.DataType) -> bool:
-    return pa.types.is_string(type_) or pa.types.is_binary(type_)
+    return bool(pa.types.is_string(type_) or pa.types.is_binary(type_))
 
 
 def _of_ints(seeds: Words, values: npt.NDArray[np.int32]) -> Words:
@@ -84,7 +84,7 @@ def _of_decimals(seeds: Words, column: pa.Array) -> Words:
     width = column.type.bit_width // 8
     data = np.frombuffer(column.buffers()[1], np.int64, len(column) * width // 8, column.offset * width)
     if column.type.precision <= _LONG_DIGITS:
-        return _of_longs(seeds, np.ascontiguousarray(data.reshape(len(column), -1)[:, 0]))
+        return _of_longs(seeds, np.ascontiguousarray(data.reshape(-1, width // 8)[:, 0]))
     # The fewest bytes in two's complement, as Java writes a large number.
     scale = column.type.scale
     whole = [int(value.scaleb(scale, _EXACT)) for value in column.to_pylist()]
@@ -130,8 +130,7 @@ def _of_stripes(seeds: Words, words: Words) -> Words:
     for start in range(0, words.shape[1], 4):
         for lane in range(4):
             lanes[lane] = _rotated(lanes[lane] + words[:, start + lane] * _P2, 31) * _P1
-    turned = (_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True))
-    found = np.sum(list(turned), axis=0, dtype=np.uint64)
+    found = _rotated(lanes[0], 1) + _rotated(lanes[1], 7) + _rotated(lanes[2], 12) + _rotated(lanes[3], 18)
     for lane in lanes:
         found = (found ^ _rotated(lane * _P2, 31) * _P1) * _P1 + _P4
     return found

@@ -6,7 +6,7 @@ the same name, which the query, or another fragment, reads. Aggregates are divid
 batch where the rows are, and their merge; a top into candidates and the top of them.
 
 An internal stream has routes like any other, over the columns of the fragment's output; its rows do not pass through
-Spark, so their keys are hashed by replicas (`key_slots.py`). For each fragment a replica hands over, at the end of an epoch, the
+Spark, so replicas hash their keys (`key_slots.py`). For each fragment a replica hands over, at the end of an epoch, the
 results that it has taken and the watermark that they reach (`Network.reached`). A receiver takes the rows of all
 senders with the next epoch, and then the lowest of the senders' watermarks (`Network.reach`).
 """

@@ -14,13 +14,10 @@ from headgate.spark.messages import ANSWER_DDL, PROPERTY, EpochAnswer, JobReques
 from headgate.spark.processes import node
 from headgate.spark.replies import NoReply, Replies
 from headgate.spark.spark_errors import expecting_errors
-from headgate.spark.task import bring, carry
-
-REPLICA = "replica"
-"""The column of packed rows with the replica of each row; only if there are several replicas."""
+from headgate.spark.task import REPLICA, bring, carry, spread
 
 MOST_TASKS = 4
-"""Number of tasks, at most, that read the rows of an epoch for one host. More would not help: all rows enter one
+"""Number of tasks, at most, that read the rows of an epoch for the hosts beside the driver. More would not help: all rows enter one
 process."""
 
 Answers = tuple[EpochAnswer, ...]
@@ -80,13 +77,16 @@ class SparkJobs:
     def answers(self, packed: Any, replicas: int) -> Any:
         if replicas == 1:
             return packed.coalesce(self._tasks).mapInArrow(carry, ANSWER_DDL)
+        if self._replies is not None:
+            # All hosts are beside the driver.
+            return packed.coalesce(self._tasks).mapInArrow(spread, ANSWER_DDL)
         return packed.repartitionById(replicas, REPLICA).drop(REPLICA).mapInArrow(carry, ANSWER_DDL)
 
     def collect(self, answers: Any, request: JobRequest) -> Answers:
         if self._replies is None:
             return self._run(answers, request)
         rdd = batch_rdd(answers) if self._counts else None
-        if self._tasks > 1 and len(request.parts) == 1:
+        if self._tasks > 1:
             rows = rdd if rdd is not None else answers._jdf.queryExecution().toRdd()
             tasks = rows.getNumPartitions()
             if not tasks:

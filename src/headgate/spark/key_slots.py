@@ -24,8 +24,8 @@ INTERNAL = "/"
 
 
 def slots(stream: str, keys: Sequence[pa.Array], count: int) -> Ints:
-    """The slot of each row of a stream by its keys, of so many: as Catalyst computes it (`routing.slot`), or for the rows
-    of an internal stream, which do not pass through Spark, as replicas do."""
+    """The slot, of so many, of each row of a stream by its keys: the same as Catalyst's (`routing.owner`). The rows of
+    an internal stream do not pass through Spark, and have another hash."""
     rows = len(keys[0])
     if INTERNAL in stream:
         return (hashed(flatten(keys), rows) % np.uint64(count)).astype(np.int64)

@@ -35,7 +35,10 @@ class LocalPlan:
         self.shared = plan.placement is not None and plan.replicas > 1
         """Whether there are other replicas."""
         self._routes: dict[str, list[tuple[int, str]]] = {}
-        self._by_key: dict[str, Route] = {}
+        self.by_key: dict[str, Route] = {}
+        """The routes by key, by the local names of their streams."""
+        self.key_slots = 0 if plan.placement is None else len(plan.placement.table)
+        """The number of key slots."""
         self._replica = replica
         placement = plan.placement
         if placement is None or plan.replicas == 1:
@@ -50,7 +53,7 @@ class LocalPlan:
                 for bit, route in enumerate(routes)
                 if route.kind != "one" or route.replica == replica
             ]
-            self._by_key |= {route.local(stream): route for route in routes if route.kind == "key"}
+            self.by_key |= {route.local(stream): route for route in routes if route.kind == "key"}
 
     def parts_of(self, query: str) -> list[str]:
         """A query and its fragments, as far as they run here."""
@@ -63,7 +66,7 @@ class LocalPlan:
     def received(self, fragment: str, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows of a fragment's stream that this replica reads, by local name."""
         for name in self.local_names(fragment):
-            route = self._by_key.get(name)
+            route = self.by_key.get(name)
             if route is None:
                 yield name, rows
                 continue

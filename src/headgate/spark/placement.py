@@ -19,8 +19,8 @@ from headgate.graph.queries import Query
 RouteKind = Literal["key", "spread", "one"]
 
 LEAST_SLOTS, SLOTS_EACH = 256, 32
-"""The number of key slots: at least so many, and so many for each replica. A slot is what can be moved: with 32 slots for a
-replica, loads of equal slots differ by a thirty-second at most; with 256, two of 20 keys share a slot in every second case."""
+"""The number of key slots: at least so many, and so many for each replica. Only whole slots can be moved: with 32 for
+each replica, loads of equal slots can be divided to a thirty-second, and a few hot keys rarely share one of 256."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Placement:
     A query whose routes are all `one` runs whole on that replica; any other runs on all replicas, each of which has the
     rows that its routes bring. No query mixes the two. A query that reads no stream runs on replica 0.
 
-    `owners` has the owner of each key slot, if these are not spread evenly. There is one table for all routes: equal keys
-    meet, whatever queries and streams they belong to.
+    `owners` has the owner of each key slot, if these are not spread evenly. There is one table for all routes: equal
+    keys meet, whatever queries and streams they belong to.
     """
 
     replicas: int
@@ -152,8 +152,8 @@ class Placement:
 
     @property
     def given(self) -> tuple[Any, ...]:
-        """Values that `graph/as_json.py` writes, from which the same placement is made: `Placement.of(given)`. Placements
-        with an even table are written as they were before there were tables."""
+        """Values that `graph/as_json.py` writes, from which the same placement is made: `Placement.of(given)`. With an
+        even table they are the same as before there were tables."""
         routes = {
             query: {stream: route.given for stream, route in found.items()} for query, found in self.routes.items()
         }

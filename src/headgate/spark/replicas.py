@@ -43,8 +43,8 @@ def parts_of(queries: Sequence[Query], replicas: int) -> tuple[Query, ...]:
 def placed(
     queries: Sequence[Query], replicas: int, before: Plan | None, costs: Mapping[str, float] | None = None
 ) -> Placement | None:
-    """Where queries run: those of an earlier plan and the keys stay where they are, if the number of replicas is the same.
-    None if there is one replica."""
+    """Where queries run: the keys, and the queries of an earlier plan, stay where they are if the number of replicas is
+    the same. None if there is one replica."""
     if replicas == 1:
         return None
     found = place(queries, replicas, costs)

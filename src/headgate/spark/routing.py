@@ -10,7 +10,7 @@ from typing import Any
 
 from headgate.graph.expressions import Column, Expr, Foreign
 from headgate.graph.types import sql_name
-from headgate.spark.jobs import REPLICA
+from headgate.spark.task import REPLICA
 from headgate.spark.packing import FLAW, TAG, Packing
 from headgate.spark.placement import Placement, Route
 from headgate.sql.foreign import NotSpark, spark_text
@@ -47,8 +47,8 @@ def routed(frame: Any, packing: Packing, placement: Placement) -> Any:
 
 
 def owner(keys: list[str], placement: Placement) -> str:
-    """Spark SQL for the replica that owns keys, themselves Spark SQL. The array of owners is a constant for Catalyst: the
-    place of an element takes some nanoseconds, however many there are.
+    """Spark SQL for the replica that owns keys, themselves Spark SQL. The array of owners is a constant for Catalyst:
+    an element of it takes the same time, however many there are.
 
     >>> owner(["a", "b"], Placement(4))
     'CAST(pmod(xxhash64(a, b), 4) AS INT)'
