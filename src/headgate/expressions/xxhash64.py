@@ -128,8 +128,8 @@ def _of_bytes(seeds: Words, texts: npt.NDArray[np.uint8]) -> Words:
 def _of_stripes(seeds: Words, words: Words) -> Words:
     lanes = [seeds + _P1 + _P2, seeds + _P2, seeds, seeds - _P1]
     for start in range(0, words.shape[1], 4):
-        for lane in range(4):
-            lanes[lane] = _rotated(lanes[lane] + words[:, start + lane] * _P2, 31) * _P1
+        for place in range(4):
+            lanes[place] = _rotated(lanes[place] + words[:, start + place] * _P2, 31) * _P1
     found = _rotated(lanes[0], 1) + _rotated(lanes[1], 7) + _rotated(lanes[2], 12) + _rotated(lanes[3], 18)
     for lane in lanes:
         found = (found ^ _rotated(lane * _P2, 31) * _P1) * _P1 + _P4

@@ -17,8 +17,8 @@ from headgate.spark.spark_errors import expecting_errors
 from headgate.spark.task import REPLICA, bring, carry, spread
 
 MOST_TASKS = 4
-"""Number of tasks, at most, that read the rows of an epoch for the hosts beside the driver. More would not help: all rows enter one
-process."""
+"""Number of tasks, at most, that read the rows of an epoch for the hosts beside the driver. More would not help: all
+rows of a replica enter one process."""
 
 Answers = tuple[EpochAnswer, ...]
 """The answer of every replica, in their order."""
@@ -83,10 +83,14 @@ class SparkJobs:
         return packed.repartitionById(replicas, REPLICA).drop(REPLICA).mapInArrow(carry, ANSWER_DDL)
 
     def collect(self, answers: Any, request: JobRequest) -> Answers:
+        return self._collect(answers, request, self._tasks > 1)
+
+    def _collect(self, answers: Any, request: JobRequest, several: bool) -> Answers:
+        """`several`: whether several tasks bring rows to a host."""
         if self._replies is None:
             return self._run(answers, request)
         rdd = batch_rdd(answers) if self._counts else None
-        if self._tasks > 1:
+        if several:
             rows = rdd if rdd is not None else answers._jdf.queryExecution().toRdd()
             tasks = rows.getNumPartitions()
             if not tasks:
@@ -145,7 +149,7 @@ class SparkJobs:
     def ask(self, request: JobRequest) -> Answers:
         requests = request.all()
         if any(each.host is None or each.host.node != node() for each in requests):
-            return self.collect(self._without_rows(len(requests)), request)
+            return self._collect(self._without_rows(len(requests)), request, False)
         # Hosts beside the driver need no job.
         self._asked = request
         try:

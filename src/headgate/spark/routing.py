@@ -10,9 +10,9 @@ from typing import Any
 
 from headgate.graph.expressions import Column, Expr, Foreign
 from headgate.graph.types import sql_name
-from headgate.spark.task import REPLICA
 from headgate.spark.packing import FLAW, TAG, Packing
 from headgate.spark.placement import Placement, Route
+from headgate.spark.task import REPLICA
 from headgate.sql.foreign import NotSpark, spark_text
 
 MASK = "mask"
