@@ -190,8 +190,15 @@ def test_a_move_that_takes_long_must_pay() -> None:
     balance, present = Balance(clock), placed_keys()
     rows = dict.fromkeys([*range(0, 22, 2), *range(1, 19, 2)], 0.09)
     balance.moved(30.0)
-    watch_keys(balance, clock, present, 3 * WINDOW, rows)
-    assert balance.better(keyed(), present) is None
+    for _ in range(30):
+        watch_keys(balance, clock, present, WINDOW, rows)
+        assert balance.better(keyed(), present) is None
+    # The difference stays, and after some minutes it has cost as much as two moves.
+    changes = 0
+    for _ in range(10):
+        watch_keys(balance, clock, present, WINDOW, rows)
+        changes += balance.better(keyed(), present) is not None
+    assert changes == 1
 
 
 def test_even_keys_stay() -> None:

@@ -60,7 +60,10 @@ class Balance:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._samples: deque[_Sample] = deque()
-        self._began = self._clock()
+        # Since when the counters may count from zero; None once there was a sample.
+        self._began: float | None = self._clock()
+        self._asked = self._clock()
+        self._lost = 0.0
         self._next = 0.0
         self._pause = PAUSE
         self._move = MOVE
@@ -77,9 +80,9 @@ class Balance:
         if newest is not None and (len(newest.replicas) != len(busy) or sum(busy) < sum(newest.replicas)):
             # The number of replicas has changed, or a host has restarted and its counters began again at zero.
             self._samples.clear()
-        if not self._samples and busy and max(busy) <= now - self._began:
-            # The counters began with this run.
-            self._samples.append(_Sample(self._began, (0.0,) * len(busy), {}, {}))
+        began, self._began = self._began, None
+        if began is not None and busy and max(busy) <= now - began:
+            self._samples.append(_Sample(began, (0.0,) * len(busy), {}, {}))
         self._samples.append(_Sample(now, busy, spent, key_rows or {}))
         while len(self._samples) > 2 and now - self._samples[1].at >= WINDOW:
             self._samples.popleft()
@@ -97,18 +100,19 @@ class Balance:
 
     def better(self, queries: Sequence[Query], present: Placement) -> BetterPlacement | None:
         """Another placement of these queries, or of their keys, if it pays now."""
-        loads = self._loads
-        if not loads or self._clock() < self._next:
+        loads, asked, self._asked = self._loads, self._asked, self._clock()
+        if not loads or self._asked < self._next:
             return None
         busiest, mean = max(loads), sum(loads) / len(loads)
         if busiest < BUSY or KEY_GAIN * busiest < mean:
-            self._pause = PAUSE
+            self._lost, self._pause = 0.0, PAUSE
             return None
         costs, key_rows = self._costs, self._key_rows
         now = MeasuredLoad(present, costs, key_rows)
         keys = now.with_owners(now.levelled())
-        lost = (1 - keys.busiest / now.busiest) * busiest * self._passed if now.busiest else 0.0
-        best = keys if keys.busiest <= KEY_GAIN * now.busiest and lost >= PAYS * self._move else now
+        pays = keys.busiest <= KEY_GAIN * now.busiest
+        self._lost = self._lost + (1 - keys.busiest / now.busiest) * busiest * (self._asked - asked) if pays else 0.0
+        best = keys if pays and self._lost >= PAYS * self._move else now
         if self._passed >= WINDOW and busiest >= UNEVEN * mean:
             routes = place(queries, present.replicas, costs).routes
             other = MeasuredLoad(replace(present, routes=routes), costs, key_rows)
@@ -118,6 +122,7 @@ class Balance:
         if best is now or best.placement == present:
             return None
         self._samples.clear()
+        self._lost = 0.0
         self._next = self._clock() + self._pause
         self._pause *= 2
         return BetterPlacement(best.placement, busiest / mean, best.busiest / best.mean)

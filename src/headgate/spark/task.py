@@ -21,6 +21,9 @@ from headgate.spark.wire import ConnectionLost, Wire
 REPLICA = "replica"
 """The column of packed rows with the replica of each row; only if there are several replicas."""
 
+MOST_ROWS, MOST_BYTES = 1 << 18, 1 << 25
+"""Rows, and bytes of them, that a task gathers before it divides them between replicas."""
+
 T = TypeVar("T")
 
 
@@ -78,13 +81,25 @@ def bring_all(
     answers that are not left to other tasks. Errors: see `bring`."""
     with ExitStack() as closing:
         hosts = [_HostConnection(request, task, number, closing) for request in requests]
-        for batch in batches:
-            for replica, rows in enumerate(divided_rows(batch, len(hosts))):
+        for full in gathered(batches):
+            for replica, rows in enumerate(divided_rows(full, len(hosts))):
                 if rows.num_rows:
                     hosts[replica].call(lambda wire, rows=rows: wire.send_batch(rows))  # type: ignore[misc]
         for host in hosts:
             host.call(Wire.end_rows)
         yield from [answer for host in hosts if (answer := host.answer())]
+
+
+def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches as large as may be. Divided into small parts, they would cost operators more."""
+    found: list[pa.RecordBatch] = []
+    for batch in batches:
+        found.append(batch)
+        if sum(each.num_rows for each in found) >= MOST_ROWS or sum(each.nbytes for each in found) >= MOST_BYTES:
+            yield from pa.Table.from_batches(found).combine_chunks().to_batches()
+            found = []
+    if found:
+        yield from pa.Table.from_batches(found).combine_chunks().to_batches()
 
 
 def divided_rows(batch: pa.RecordBatch, replicas: int) -> list[pa.RecordBatch]:
