@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pyarrow as pa
 import pytest
 
 from headgate.explanation.wording import expression
+from headgate.expressions.hashing import hashed
+from headgate.expressions.xxhash64 import xxhash64
 from headgate.graph.as_json import read, written
 from headgate.graph.expressions import Column
 from headgate.graph.queries import Query
 from headgate.graph.types import INT
+from headgate.spark.key_slots import owners
+from headgate.spark.moving import must_move
 from headgate.spark.placement import SPREAD, Placement, Route
 from headgate.spark.placing import place
+from headgate.spark.plan import Plan
+from headgate.spark.replicas import placed
 from headgate.sql import Catalog
 
 STREAMS = """
@@ -140,6 +149,43 @@ def test_json() -> None:
         queries(by_window("k"), "SELECT n FROM s", f"SELECT count(*) AS c FROM u GROUP BY {W.replace('ts', 'ut')}"), 3
     )
     assert Placement.of(read(written(placement.given))) == placement
+    moved = replace(placement, owners=(2, *placement.table[1:]))
+    assert moved.table[0] != placement.table[0]
+    assert Placement.of(read(written(moved.given))) == moved
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3, 7, 100])
+def test_a_placement_without_a_table_is_that_of_earlier_versions(replicas: int) -> None:
+    """They sent a key to its hash modulo the number of replicas, and wrote no table."""
+    placement = Placement(replicas)
+    assert len(placement.given) == 2
+    keys = [pa.array(["a", None, *map(str, range(500))])]
+    for stream, hashes in (("s", xxhash64(keys, 502)), ("q/0", hashed(keys, 502))):
+        assert owners(placement, stream, keys).tolist() == [int(each) % replicas for each in hashes]
+
+
+def test_queries_that_stay_keep_their_keys_where_they_are() -> None:
+    given = tuple(queries(by_window("k"), "SELECT n FROM s"))
+    moved = replace(place(given, 3), owners=(0, 1, 2, 2))
+    before = Plan(given, "fifo", placement=moved)
+    assert placed(given, 3, before) == moved
+    rescaled = placed(given, 2, before)
+    assert rescaled is not None
+    assert rescaled.table == Placement(2).table
+
+
+def test_state_moves_only_if_keys_do() -> None:
+    keyed, whole = tuple(queries(by_window("k"))), tuple(queries("SELECT count(*) AS c FROM s"))
+    for given, moves in ((keyed, True), (whole, False)):
+        plan = Plan(given, "fifo", placement=place(given, 2))
+        assert plan.placement is not None
+        assert must_move(plan, replace(plan, placement=replace(plan.placement, owners=(1, 0)))) is moves
+        assert not must_move(plan, replace(plan, placement=replace(plan.placement, owners=plan.placement.table)))
+
+
+def test_a_table_with_unknown_replicas_is_refused() -> None:
+    with pytest.raises(ValueError, match="do not exist"):
+        Placement(2, {}, (0, 1, 2))
 
 
 def test_routes_that_contradict_each_other_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -10,9 +11,11 @@ import pytest
 
 from headgate.graph import types as t
 from headgate.graph.expressions import Call, Column, Expr, Foreign
+from headgate.spark import key_slots
 from headgate.spark.packing import Packing
 from headgate.spark.placement import SPREAD, Placement, Route
 from headgate.spark.routing import routed
+from tests.replicas.harness import any_owners
 
 pytestmark = pytest.mark.spark
 
@@ -80,6 +83,25 @@ def test_a_key_has_one_owner_and_keys_are_spread(spark: Any, replicas: int) -> N
     by_key = owners(spark, layout, (K,), replicas, 1200)
     for row, replica in by_key.items():
         assert by_key[row % 300] == replica
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_catalyst_and_replicas_agree_on_owners(spark: Any, seed: int) -> None:
+    """For any table, keys of one column and of several: each row reaches the replica where its state is."""
+    chance, layout = Random(seed), packing("s", computed=True)
+    placed = any_owners(placement(chance.choice([2, 3, 5]), s=[Route.by(K), Route.by(V, K), Route.by(UPPER)]), chance)
+    table = rows(spark, layout, "s", 600)
+    found = went(routed(table, layout, placed))
+    known = table.toArrow().sort_by("t0_0").combine_chunks()
+    columns = {K: known["t1_0"], V: known["t0_0"], UPPER: known["c0"]}
+    routes = placed.routes_of("s")
+    by = [key_slots.owners(placed, "s", [columns[key].combine_chunks() for key in route.keys]) for route in routes]
+    for row in range(600):
+        wanted: dict[int, int] = {}
+        for bit, places in enumerate(by):
+            wanted[int(places[row])] = wanted.get(int(places[row]), 0) | 1 << bit
+        assert dict(found[row]) == wanted
+        assert len(found[row]) == len(wanted)
 
 
 def test_rows_that_may_go_anywhere_are_spread_evenly(spark: Any) -> None:

@@ -136,7 +136,7 @@ class EngineRun:
         self._ended.clear()
         self._driver = self._open_driver(spark, checkpoint, run)
         undo.callback(self._driver.stop)
-        self._rebalancing = Rebalancing(self._driver, epochs)
+        self._rebalancing = Rebalancing(self._driver, epochs, self._metrics.decisions.add)
         declared.lifecycles.begin()
         self._sinks.begin()
         self._sinks.open_new(declared.queries.values(), self._publisher)
@@ -330,7 +330,7 @@ class EngineRun:
             self._declared.lifecycles.answer(epoch.answered)
             self._timer.wake()
         if epoch.metrics is not None and self.replicas > 1:
-            self._rebalancing.report(epoch.metrics)
+            self._rebalancing.report(epoch.metrics, epoch.key_rows)
 
     def _host_processes(self) -> list[int]:
         """The process ids of the supervisors of hosts on this node."""

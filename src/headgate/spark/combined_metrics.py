@@ -12,11 +12,12 @@ _RATES = {"cost": "rows_in", "selectivity": "rows_in"}
 Figures = Mapping[str, Any]
 
 
-def combined_metrics(parts: Sequence[Figures]) -> dict[str, Any] | None:
+def combined_metrics(parts: Sequence[Figures], key_rows: Sequence[float] = ()) -> dict[str, Any] | None:
     """Figures of several networks (`runtime/metrics.py`), in the order of the replicas; None if there are none.
 
     A split operator counts as one. Numbers are summed. Of latencies, the mean is that of all rows, the median is
     weighted by rows, and the 99th percentile is the worst of all replicas. "replicas" has a few figures per network.
+    `key_rows`: the rows that came to each by their keys.
     """
     if not parts:
         return None
@@ -34,7 +35,10 @@ def combined_metrics(parts: Sequence[Figures]) -> dict[str, Any] | None:
         "classes": _by_name([part["classes"] for part in parts], _class),
         "units": _grouped([part["units"] for part in parts], lambda each: (tuple(each["operators"]), each["class"])),
         "operators": _grouped([part["operators"] for part in parts], lambda each: each["key"]),
-        "replicas": [_replica(part) for part in parts],
+        "replicas": [
+            {**_replica(part), "key_share": rows / (sum(key_rows) or 1.0)}
+            for part, rows in zip(parts, key_rows or [0.0] * len(parts), strict=True)
+        ],
         "decisions": sorted(
             ({**each, "replica": number} for number, part in enumerate(parts) for each in part["decisions"]),
             key=itemgetter("at"),

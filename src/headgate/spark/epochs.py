@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -54,6 +54,8 @@ class Epoch:
     failed: dict[str, str]
     seconds: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, Any] | None = None
+    key_rows: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """With metrics: see `EpochAnswer.key_rows`; of all replicas."""
     arrivals: dict[str, Arrival] = field(default_factory=dict)
     """Arrival times of the rows behind each query's results."""
     rows: Mapping[str, int] = field(default_factory=dict)
@@ -248,9 +250,7 @@ class Epochs:
             if not self.follow_up and not self.waiting:
                 break
         began = time.perf_counter()
-        snapshots, files, event_times = moved(
-            self._checkpoint, self.commit, old, new, self._jobs.owners, uuid.uuid4().hex[:8]
-        )
+        snapshots, files, event_times = moved(self._checkpoint, self.commit, old, new, uuid.uuid4().hex[:8])
         running = {query.name for query in new.run_queries}
         commit = Commit(
             self.commit.epoch + 1,
@@ -439,6 +439,7 @@ class Epochs:
                 dict(answer.failed),
                 {**seconds, **answer.seconds},
                 None if answer.metrics is None else dict(answer.metrics),
+                answer.key_rows,
                 {query: Arrival(*each) for query, each in answer.arrivals.items()},
                 answer.rows,
                 answer.malformed,

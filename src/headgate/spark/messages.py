@@ -227,6 +227,7 @@ class EpochAnswer:
     - `event_times`: the newest event time of each stream among the rows of this replica; `arrived`: the streams of
       which rows arrived in this epoch
     - `exchange`: rows that fragments of queries send to other replicas; `reached`: the watermark of each fragment
+    - `key_rows`: with metrics, about how many rows of each key slot have come, by the local name of their stream
     - `once`: for queries that answer once, the result rows so far, and what waits for their operators
     """
 
@@ -257,6 +258,7 @@ class EpochAnswer:
     once: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     metrics: Mapping[str, Any] | None = None
+    key_rows: Mapping[str, Sequence[float]] = field(default_factory=dict)
     inline: Mapping[str, bytes] = field(default_factory=dict)
     """Results (Arrow IPC streams) that the driver need not read from the outbox, by query."""
 

@@ -43,8 +43,8 @@ def parts_of(queries: Sequence[Query], replicas: int) -> tuple[Query, ...]:
 def placed(
     queries: Sequence[Query], replicas: int, before: Plan | None, costs: Mapping[str, float] | None = None
 ) -> Placement | None:
-    """Where queries run: those of an earlier plan stay where they are, if the number of replicas is the same. None if
-    there is one replica."""
+    """Where queries run: the keys, and the queries of an earlier plan, stay where they are if the number of replicas is
+    the same. None if there is one replica."""
     if replicas == 1:
         return None
     found = place(queries, replicas, costs)
@@ -57,4 +57,5 @@ def placed(
         for query in queries
         if query.name in earlier and earlier[query.name].plan == query.plan
     }
-    return Placement(replicas, {query.name: kept.get(query.name, found.routes[query.name]) for query in queries})
+    now = {query.name: kept.get(query.name, found.routes[query.name]) for query in queries}
+    return Placement(replicas, now, before.placement.owners)

@@ -26,6 +26,7 @@ from headgate.runtime.network import Network
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.checkpoint_store import CheckpointStore
 from headgate.spark.delivery import Delivered, HostWriters
+from headgate.spark.key_load import Counts, KeyLoad
 from headgate.spark.local_plan import LocalPlan
 from headgate.spark.messages import EpochRequest, ExchangedRows, ExpressionFailure, Place
 from headgate.spark.packing import Packing
@@ -78,6 +79,7 @@ class ResidentNetwork:
         self._store = CheckpointStore(self._checkpoint)
         self._run, self._replica = request.run, request.replica
         self._local = LocalPlan(plan, self._replica)
+        self._key_load = KeyLoad(self._local.by_key, self._local.key_slots)
         self._writers = HostWriters(plan.delivery, self._checkpoint, self._run, self._replica)
         self._dead: list[pa.RecordBatch] = []
         self._record = record
@@ -206,6 +208,7 @@ class ResidentNetwork:
             self.network.objectives = plan.objectives
         self._writers = HostWriters(plan.delivery, self._checkpoint, self._run, self._replica)
         self._plan, self._plan_name, self._local = plan, name, local
+        self._key_load.routes = local.by_key
 
     def advance(self, event_times: Mapping[str, int]) -> None:
         """Raises the watermarks to those of the newest event times that the streams have reached on any replica."""
@@ -244,6 +247,7 @@ class ResidentNetwork:
             for batch in self._checkpoint.read(sent.place).to_batches():
                 for name, rows in self._local.received(sent.fragment, batch):
                     if rows.num_rows and name in self.network.streams:
+                        self._key_load.add(name, rows)
                         self.network.push(name, rows, sent.arrived, advance=False)
         for fragment, watermark in reached.items():
             for name in self._local.local_names(fragment):
@@ -265,6 +269,11 @@ class ResidentNetwork:
         """See `EpochAnswer.selected`."""
         return self._local.selected(self.network.selected, self.network.streams)
 
+    @property
+    def key_rows(self) -> Counts:
+        """See `EpochAnswer.key_rows`."""
+        return self._key_load.counts
+
     def feed(self, packing: str, packed: pa.RecordBatch, since: float) -> int:
         """Pushes rows that arrived at a time (s since 1970) into the network, and returns their number."""
         layout: Packing = self._plan.packings[packing]
@@ -276,6 +285,7 @@ class ResidentNetwork:
                 self._arrived.add(stream)
             for name, part in self._local.separated(stream, rows, mask):
                 if part.num_rows and name in self.network.streams:
+                    self._key_load.add(name, part)
                     self.network.push(name, part, since, advance=False)
                     self._fed.add(name)
         return int(packed.num_rows)
@@ -353,8 +363,10 @@ class ResidentNetwork:
         """See `EpochAnswer.once`."""
         found: dict[str, tuple[int, int]] = {}
         for query in self._plan.queries:
+            if not query.once:
+                continue
             parts = [name for name in self._local.parts_of(query.name) if name in self.network.queries]
-            if query.once and parts:
+            if parts:
                 progress = {name: self.network.progress(name) for name in parts}
                 rows = progress[query.name][0] if query.name in progress else 0
                 found[query.name] = (rows, sum(waiting for _, waiting in progress.values()))

@@ -10,9 +10,9 @@ from typing import Any
 
 from headgate.graph.expressions import Column, Expr, Foreign
 from headgate.graph.types import sql_name
-from headgate.spark.jobs import REPLICA
 from headgate.spark.packing import FLAW, TAG, Packing
 from headgate.spark.placement import Placement, Route
+from headgate.spark.task import REPLICA
 from headgate.sql.foreign import NotSpark, spark_text
 
 MASK = "mask"
@@ -27,7 +27,7 @@ def routed(frame: Any, packing: Packing, placement: Placement) -> Any:
     several routes. Malformed rows go to one replica each. Rows of streams without routes go to replica 0."""
     routes = {stream: placement.routes_of(stream) for stream in packing.streams}
     names = [f"`{name}`" for name in frame.columns]
-    owners = _owners(routes, packing, placement.replicas)
+    owners = _owners(routes, packing, placement)
     spread = any(route.kind == "spread" for found in routes.values() for route in found)
     several = any(len(found) > 1 for found in routes.values())
     if spread or (several and packing.flawed):
@@ -46,21 +46,27 @@ def routed(frame: Any, packing: Packing, placement: Placement) -> Any:
     return frame.where(f"{REPLICA} IS NOT NULL")
 
 
-def owner(keys: list[str], replicas: int) -> str:
-    """Spark SQL for the replica that owns keys, themselves Spark SQL.
+def owner(keys: list[str], placement: Placement) -> str:
+    """Spark SQL for the replica that owns keys, themselves Spark SQL. The array of owners is a constant for Catalyst:
+    an element of it takes the same time, however many there are.
 
-    >>> owner(["a", "b"], 4)
+    >>> owner(["a", "b"], Placement(4))
     'CAST(pmod(xxhash64(a, b), 4) AS INT)'
+    >>> owner(["a"], Placement(2, {}, (1, 1, 0)))
+    'array(1, 1, 0)[CAST(pmod(xxhash64(a), 3) AS INT)]'
     """
-    return f"CAST(pmod(xxhash64({', '.join(keys)}), {replicas}) AS INT)"
+    found = f"xxhash64({', '.join(keys)})"
+    if not placement.owners:
+        return f"CAST(pmod({found}, {placement.replicas}) AS INT)"
+    return f"array({', '.join(map(str, placement.owners))})[CAST(pmod({found}, {len(placement.owners)}) AS INT)]"
 
 
-def _owners(routes: dict[str, tuple[Route, ...]], packing: Packing, replicas: int) -> list[str]:
+def _owners(routes: dict[str, tuple[Route, ...]], packing: Packing, placement: Placement) -> list[str]:
     """Columns with the owners by the first, second … key of each row's stream."""
     found = []
     for place in range(max((sum(route.kind == "key" for route in each) for each in routes.values()), default=0)):
         cases = [
-            owner([_key(key, packing, stream) for key in each[place].keys], replicas)
+            owner([_key(key, packing, stream) for key in each[place].keys], placement)
             if place < len(each) and each[place].kind == "key"
             else "NULL"
             for stream, each in routes.items()
