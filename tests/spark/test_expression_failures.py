@@ -168,6 +168,13 @@ NASTY = {
     "transform(sequence(1, 3), y -> CAST(1 / (y - y + a) AS INT))": "DIVIDE_BY_ZERO",
     "aes_decrypt(j, '0000')": "AES_KEY_LENGTH",
     "md5(lpad(j, 2147483647, 'ab'))": "OutOfMemoryError: Requested array size exceeds VM limit",
+    # Texts of rows that read like a lost worker, a full disk, a cancelled job or a process that ended.
+    "to_timestamp(concat('Connection reset by peer ', j), 'd MMMM yyyy')": "Connection reset by peer",
+    "raise_error(concat('No space left on device, Job 7 cancelled ', j))": "No space left on device, Job 7 cancelled x",
+    "raise_error(concat('org.apache.spark.api.python.PythonException: HostLost ', j))": "PythonException: HostLost x",
+    "java_method('java.lang.Integer', 'parseInt', concat('Broken pipe\\nCaused by: java.io.EOFException\\n', j))": (
+        'NumberFormatException: For input string: "Broken pipe'
+    ),
 }
 INNOCENT = {
     "plain": "SELECT a, j FROM s WHERE a >= 0",

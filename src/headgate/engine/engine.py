@@ -101,6 +101,7 @@ class Engine(QueryControl):
         self._declared = Declarations(self._catalog, policy, replicas)
         self._sinks = QuerySinks(session, results)
         self._metrics = EngineMetrics()
+        self._reported = self._declared.reported()
         self._lock = threading.RLock()
         self._ended = threading.Event()
         self._run: EngineRun | None = None
@@ -328,12 +329,17 @@ class Engine(QueryControl):
         to arrive evenly between two polls of their source. `network_latency` is from the start of the micro-batch until
         the worker has computed the result. A query's `spec` is None or has what is asked, measured and met
         (`control/compliance.py`); `objectives` has the weight of each metric and its value over about the last half
-        second; `pace` reports the pauses between epochs.
+        second; `pace` reports the pauses between epochs. Never waits: while a change waits for the running epoch, the
+        declarations are those before it.
         """
-        with self._lock:
-            run = self._run
-            report = self._metrics.report(self._declared, self._running, None if run is None else run.tuning)
-            return {**report, **({"waiting": 0, "tables": {}} if run is None else run.report())}
+        if self._lock.acquire(blocking=False):
+            try:
+                self._reported = self._declared.reported()
+            finally:
+                self._lock.release()
+        run = self._run
+        report = self._metrics.report(self._reported, self._running, None if run is None else run.tuning)
+        return {**report, **({"waiting": 0, "tables": {}} if run is None else run.report())}
 
     def decisions(self) -> list[dict[str, Any]]:
         """The decisions of the engine itself, oldest first: which policy each class uses, and the steps of the
