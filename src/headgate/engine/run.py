@@ -213,6 +213,7 @@ class EngineRun:
             # First, so that no thread that is ended next waits for the running epoch: a table that is refreshed, the
             # optimizer and the timetable change the plan between two epochs.
             self._driver.request_stop()
+            self._publisher.hurry()
             # Before the driver is closed: a refreshed table would change the plan.
             self._tables.close()
             self._undo.close()
