@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from headgate.engine.static_tables import StaticTables
 from headgate.runtime.limits import Limits
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.delivery import Delivery
-from headgate.spark.driver import Driver
+from headgate.spark.driver import Driver, EngineStopping
 from headgate.spark.epochs import Epoch, Epochs
 from headgate.spark.executor_start import start_hosts
 from headgate.spark.host_client import ensure_hosts, host_folder
@@ -197,7 +197,8 @@ class EngineRun:
 
     def run_once(self) -> None:
         """Reads all rows that are available now, ends the streams, and waits until every window is emitted."""
-        self._driver.start(once=True)
+        with suppress(EngineStopping):  # interrupted before it began
+            self._driver.start(once=True)
         self._driver.wait()
 
     def interrupt(self) -> None:

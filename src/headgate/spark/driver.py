@@ -137,7 +137,9 @@ class Driver:
                     raise EngineStopping("the engine is stopping; the change has no effect") from None
                 except TimeoutError:
                     if message.done.done():
-                        raise  # the action's own
+                        # It came meanwhile, or the action itself raised this error.
+                        ended: T = message.done.result()
+                        return ended
                     if self._over.is_set() and message.done.cancel():
                         return action()
         finally:
@@ -196,10 +198,10 @@ class Driver:
 
     def stop(self) -> None:
         """Ends the loop after the running epoch, or in the middle of it if it takes long."""
+        self.request_stop()
         if not self._thread.is_alive():
             self._lanes.stop()
             return
-        self.request_stop()
         if not self._over.wait(max(0.0, self._stopped_at + _GRACE - time.monotonic())):
             self._epochs.close()
             self._over.wait(_CANCEL)
