@@ -44,8 +44,11 @@ def test_an_engine_continues_it(spark: Any, tmp_path: Path) -> None:
     engine = Engine(POLICY, folder, spark=spark)
     engine.execute(declarations(tmp_path))
     engine.start()
-    engine.resume(PAUSED)
-    engine.stop()
+    try:
+        assert engine.metrics()["queries"][PAUSED]["state"] == "paused"
+        engine.resume(PAUSED)
+    finally:
+        engine.stop()
     assert engine.failure is None
     assert engine.resumption is not None
     last = Engine(POLICY, folder, spark=spark)

@@ -90,7 +90,7 @@ def _rule(goal: Figures, measured: Figures) -> bool:
     return at_most(goal, measured) and measured["failed"] == len(HARMS)
 
 
-class Rows:
+class NumberedRows:
     """Writes files of numbered rows, on a thread of its own once started."""
 
     def __init__(self, folder: str) -> None:
@@ -126,7 +126,7 @@ class Rows:
             self.add()
 
 
-class Answers:
+class ShownNumbers:
     """The numbers of the rows that the sink of `selected` shows."""
 
     def __init__(self, folder: str) -> None:
@@ -158,7 +158,7 @@ def _good(folder: str) -> str:
 
 def _harmed(spark: Any, folder: str, harm: str) -> dict[str, Any]:
     """The figures of one harm, while rows arrive all the time."""
-    rows, answers = Rows(folder), Answers(folder)
+    rows, answers = NumberedRows(folder), ShownNumbers(folder)
     rows.add()
     engine = _engine(spark, folder, harm, LIMIT)
     engine.start()
@@ -192,7 +192,7 @@ def _harmed(spark: Any, folder: str, harm: str) -> dict[str, Any]:
     }
 
 
-def _seconds(rows: Rows, answers: Answers, harm: bool) -> float:
+def _seconds(rows: NumberedRows, answers: ShownNumbers, harm: bool) -> float:
     """Seconds from the moment that a file is there until the sink shows one of its rows."""
     first, began = rows.add(harm)
     _until(lambda: answers.has(first))
@@ -213,7 +213,7 @@ def _wrong(spark: Any, folder: str) -> int:
 
 def _stopped(spark: Any, folder: str) -> float:
     """Seconds of `Engine.stop` while a function hangs that may take an hour."""
-    rows, answers = Rows(folder), Answers(folder)
+    rows, answers = NumberedRows(folder), ShownNumbers(folder)
     rows.add()
     os.environ[HANGING] = f"{folder}/hanging"
     engine = _engine(spark, folder, "hang", 3600.0)
@@ -231,7 +231,7 @@ def _stopped(spark: Any, folder: str) -> float:
 
 def _interrupted(folder: str) -> float:
     """Seconds from Ctrl-C until `headgate run` has ended, while a function hangs that may take an hour."""
-    rows, answers = Rows(folder), Answers(folder)
+    rows, answers = NumberedRows(folder), ShownNumbers(folder)
     rows.add()
     script = Path(folder, "script.sql")
     script.write_text(STREAM.format(folder=folder, harm="hang", timeout=3600.0) + _good(folder))
