@@ -109,7 +109,6 @@ def test_metrics_do_not_wait_while_a_change_waits_for_an_epoch() -> None:
     engine = Engine()
     engine.execute("CREATE STREAM s (v INT) USING json OPTIONS (path 'unused')")
     engine.query("q", "SELECT v FROM s")
-    assert set(engine.metrics()["queries"]) == {"q"}
     held, release = threading.Event(), threading.Event()
 
     def change() -> None:

@@ -214,6 +214,7 @@ class Engine(QueryControl):
         with self._lock:
             self._declared.policy = policy
             self._replan()
+            self._reported = self._declared.reported()
 
     # Running ----------------------------------------------------------------------------------------------
 
@@ -380,6 +381,8 @@ class Engine(QueryControl):
             try:
                 shared = (self._declared, self._session, self._sinks, self._metrics)
                 self._run = EngineRun(self._options, *shared, self._lock, self._ended)
+                # Queries may continue as they were when the checkpoint was written.
+                self._reported = self._declared.reported()
                 return self._run
             except BaseException:
                 self._close()
@@ -418,6 +421,7 @@ class Engine(QueryControl):
             raise
         for name in dropped:
             self._metrics.driver.forget(name)
+        self._reported = self._declared.reported()
         self._declared.lifecycles.note(before.catalog.queries, self.queries, self._running)
         if self._run is not None:
             self._run.wake()
