@@ -35,6 +35,7 @@ BENCHES: Mapping[str, str] = {
     "scale": "throughput with two replicas compared with one, cost of the shuffle, balance of the replicas",
     "clients": "100 clients that follow results while 21 queries run, compared with none",
     "kafka": "Kafka to Kafka: 1, 21 and 200 queries, compared with plain and with one foreachBatch query",
+    "isolation": "queries beside one whose function hangs, exits, crashes or takes 6 GB; stop and Ctrl-C meanwhile",
     "recovery": "restart after kill −9 with 100 MB of state",
 }
 

@@ -51,10 +51,10 @@ class Tuning:
         return dict(self._optimizer.impossible)
 
     def close(self) -> None:
-        """Ends the thread, after the change in progress, if any."""
+        """Ends the thread, after the change in progress, if any; a prediction that takes long is abandoned."""
         self._closed.set()
         if threading.current_thread() is not self._thread:
-            self._thread.join(timeout=5.0)
+            self._thread.join(timeout=1.0)
 
     def _decided(self, decision: Decision) -> None:
         self._decisions.add(decision)

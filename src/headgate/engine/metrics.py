@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from headgate.control.decisions import DecisionHistory
 from headgate.control.lifecycle import phases
 from headgate.control.quality import Quality, objective_figures
-from headgate.engine.declarations import Declarations
+from headgate.engine.declarations import ReportedDeclarations
 from headgate.graph.queries import Query
 from headgate.spark.driver_metrics import DriverMetrics
 from headgate.spark.epochs import Epoch
@@ -59,10 +59,10 @@ class EngineMetrics:
         """See `Quality.judge`."""
         return self._quality.judge(queries, self.driver)
 
-    def report(self, declared: Declarations, running: bool, tuned: Tuned | None) -> dict[str, Any]:
+    def report(self, declared: ReportedDeclarations, running: bool, tuned: Tuned | None) -> dict[str, Any]:
         """The metrics of `Engine.metrics`, without those of a run (`EngineRun.report`)."""
-        queries, catalog = declared.queries, declared.catalog
-        report = self.driver.report(queries, catalog.classes, phases(queries, running))
+        queries = declared.queries
+        report = self.driver.report(queries, declared.classes, phases(queries, running))
         specs = self.verdicts(declared.judged())
         impossible = {} if tuned is None else tuned.impossible
         for name, figures in report["queries"].items():
@@ -74,6 +74,6 @@ class EngineMetrics:
         return {
             **report,
             "policy": declared.policy,
-            "objectives": objective_figures(catalog.objectives, self.driver),
+            "objectives": objective_figures(declared.objectives, self.driver),
             "decision": self.decisions.last,
         }

@@ -6,8 +6,9 @@ import os
 import secrets
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from headgate.engine.static_tables import StaticTables
 from headgate.runtime.limits import Limits
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.delivery import Delivery
-from headgate.spark.driver import Driver
+from headgate.spark.driver import Driver, EngineStopping
 from headgate.spark.epochs import Epoch, Epochs
 from headgate.spark.executor_start import start_hosts
 from headgate.spark.host_client import ensure_hosts, host_folder
@@ -196,7 +197,8 @@ class EngineRun:
 
     def run_once(self) -> None:
         """Reads all rows that are available now, ends the streams, and waits until every window is emitted."""
-        self._driver.start(once=True)
+        with suppress(EngineStopping):  # interrupted before it began
+            self._driver.start(once=True)
         self._driver.wait()
 
     def interrupt(self) -> None:
@@ -209,7 +211,11 @@ class EngineRun:
         called again."""
         with self._close_lock:
             self._closing, self._close_timeout = True, timeout
-            # First, because a refreshed table would change the plan.
+            # First, so that no thread that is ended next waits for the running epoch: a table that is refreshed, the
+            # optimizer and the timetable change the plan between two epochs.
+            self._driver.request_stop()
+            self._publisher.hurry()
+            # Before the driver is closed: a refreshed table would change the plan.
             self._tables.close()
             self._undo.close()
             self.running = False
@@ -292,22 +298,27 @@ class EngineRun:
                 return
             for query in self._declared.lifecycles.answered_queries(self._declared.queries):
                 self._declared.catalog.put_query(query)
-            try:
+            with self._unless_closing():
                 self.replan()
-            except Exception:
-                # If the engine is being stopped meanwhile, its queries need not begin or end any more.
-                if not self._closing:
-                    raise
+
+    @contextmanager
+    def _unless_closing(self) -> Iterator[None]:
+        """A change that nobody asked for fails without an error if the engine is being stopped meanwhile."""
+        try:
+            yield
+        except Exception:
+            if not self._closing:
+                raise
 
     def _table_changed(self, name: str, rows: pa.Table) -> None:
         """On the thread that reads tables again."""
-        with self._lock:
+        with self._lock, self._unless_closing():
             self._tables.put(name, rows)
             self.replan()
 
     def _apply(self, setting: Setting) -> None:
         """On the optimizer's thread: the next epoch uses another setting."""
-        with self._lock:
+        with self._lock, self._unless_closing():
             self.tuning.setting = setting
             self._pace.aim = setting.aim
             if self._options.budget is not None:

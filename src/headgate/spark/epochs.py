@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +19,7 @@ from headgate.spark.checkpoint import Checkpoint, CheckpointError
 from headgate.spark.commit import Commit
 from headgate.spark.epoch_failures import EpochFailures
 from headgate.spark.epoch_frames import EpochFrames
-from headgate.spark.host_client import close_host
+from headgate.spark.host_client import close_hosts
 from headgate.spark.idle_streams import IdleStreams
 from headgate.spark.jobs import Answers, Jobs
 from headgate.spark.lane import LaneBatch
@@ -269,10 +269,7 @@ class Epochs:
         self._listen(Epoch(commit.epoch, commit, 0, {}, {"move": time.perf_counter() - began}))
 
     def _end(self, hosts: Iterable[HostAddress | None]) -> None:
-        known = [host for host in hosts if host is not None]
-        if known:
-            with ThreadPoolExecutor(len(known), "headgate-end") as threads:
-                list(threads.map(lambda host: close_host(host, self._token), known))
+        close_hosts((host for host in hosts if host is not None), self._token)
 
     def _repeat(self, attempt: Callable[[], None]) -> None:
         """Retries an epoch that failed because a host, a worker or an executor was lost."""

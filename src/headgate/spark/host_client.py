@@ -11,7 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,14 @@ def close_host(address: HostAddress, token: str) -> bool:
         _kill(address)
     _reap(address.pid)
     return True
+
+
+def close_hosts(hosts: Iterable[HostAddress], token: str) -> None:
+    """Ends hosts, all at the same time: one that does not answer takes seconds."""
+    known = tuple(hosts)
+    if known:
+        with ThreadPoolExecutor(len(known), "headgate-end") as threads:
+            list(threads.map(lambda host: close_host(host, token), known))
 
 
 def host_folder() -> Path:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from headgate.spark.host_client import HostLost, close_host
+from headgate.spark.host_client import HostLost, close_hosts
 from headgate.spark.messages import ANSWER_DDL, PROPERTY, EpochAnswer, JobRequest
 from headgate.spark.processes import node
 from headgate.spark.replies import NoReply, Replies
@@ -165,9 +165,7 @@ class SparkJobs:
         self._spark.sparkContext.cancelJobGroup(self._group)
         asked = self._asked
         if asked is not None:
-            for each in asked.all():
-                if each.host is not None:
-                    close_host(each.host, each.token)
+            close_hosts((each.host for each in asked.all() if each.host is not None), asked.common.token)
 
     def close(self) -> None:
         self._thread.shutdown(wait=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.epoch_failures import LaneError
 from headgate.spark.lane import Lane, LaneBatch
 from headgate.spark.lane_log import LaneLog
+from headgate.spark.lane_notes import note, noted
 from headgate.spark.pace import LatencyTarget, Pace
 from headgate.spark.packing import Packing
 from headgate.spark.required_columns import RequiredColumns, required_columns
@@ -105,7 +105,7 @@ class Lanes:
         self._streams: dict[str, Stream] = {}
         self._rows: dict[tuple[str, ...], SourceRows] = {}
         self._once: bool | None = None
-        for name, streams in _noted(checkpoint).items():
+        for name, streams in noted(checkpoint).items():
             self._planned[name] = _PlannedLane(name, streams, {})
 
     def plan(self, streams: Mapping[str, Stream], queries: Iterable[Query]) -> dict[str, Packing]:
@@ -178,8 +178,9 @@ class Lanes:
             self._restart(planned, preparation.prepare(packed, planned.packing), False)
 
     def running(self, lane: Lane) -> bool:
-        """Whether it is the current lane of its name."""
-        return self._planned[lane.name].lane is lane and not self._planned[lane.name].ended
+        """Whether it is the current lane of its name. A lane that a failed change began has no name any more."""
+        planned = self._planned.get(lane.name)
+        return planned is not None and planned.lane is lane and not planned.ended
 
     def end(self, lane: Lane) -> None:
         """The lane has ended, because it has read all that was available or because it failed."""
@@ -241,8 +242,7 @@ class Lanes:
         self._note()
 
     def _note(self) -> None:
-        noted = {planned.name: planned.streams for planned in self._planned.values()}
-        self._checkpoint.write("lanes.json", json.dumps(noted).encode())
+        note(self._checkpoint, {planned.name: planned.streams for planned in self._planned.values()})
 
     def _weigh(self, queries: list[Query]) -> None:
         """Sets the weights of the lanes, and their pace, by the classes and specs of the queries that read them."""
@@ -264,8 +264,8 @@ class Lanes:
         return max((planned.weight for planned in self._planned.values()), default=1.0)
 
     def weights(self, lanes: Iterable[str]) -> dict[str, float]:
-        """The weights of some lanes."""
-        return {name: self._planned[name].weight for name in lanes}
+        """The weights of some lanes; one that a failed change began has the lowest."""
+        return {name: self._planned[name].weight if name in self._planned else 1.0 for name in lanes}
 
     def _plan_lane(self, planned: _PlannedLane, wanted: dict[str, RequiredColumns]) -> None:
         if planned.packing is not None and all(planned.carried[name].covers(wanted[name]) for name in planned.streams):
@@ -371,8 +371,3 @@ def _cheapest(schema: Schema) -> int:
 def _computed(carried: RequiredColumns) -> list[tuple[str, pa.DataType, str]]:
     """The columns that Catalyst computes from a stream's rows."""
     return [(key, foreign.type, foreign.sql) for key, foreign in sorted(carried.foreign.items())]
-
-
-def _noted(checkpoint: Checkpoint) -> dict[str, list[str]]:
-    text = checkpoint.text("lanes.json")
-    return {} if text is None else json.loads(text)

@@ -20,6 +20,9 @@ from headgate.graph.queries import Table
 LOOK = 1.0
 """Seconds between two checks of the files of tables that are refreshed on change."""
 
+CLOSE_TIMEOUT = 2.0
+"""Seconds that `close` waits for a table that is being read."""
+
 
 @dataclass
 class _Watched:
@@ -95,10 +98,10 @@ class TableRefresh:
         }
 
     def close(self) -> None:
-        """No table is read from now on."""
+        """No table is read from now on; a table that is being read is abandoned after a while."""
         self._closed.set()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(10.0)
+            self._thread.join(CLOSE_TIMEOUT)
 
     def _run(self) -> None:
         while not self._closed.wait(self._pause()):
