@@ -143,7 +143,8 @@ class Epochs:
         self.change_pending = old is not None
         if old is None:
             old = self.known_plan(plan.replicas)
-        if old is not None and self.commit.replicas and must_move(old, plan):
+        # Where every stream has ended, nothing continues with the state.
+        if old is not None and self.commit.replicas and not self.commit.complete and must_move(old, plan):
             paused = sorted(query.name for query in old.queries if query.pause)
             if paused:
                 raise CheckpointError(
@@ -261,6 +262,7 @@ class Epochs:
             plan=new.save(self._checkpoint),
             event_times=event_times,
             reached={name: time for name, time in self.commit.reached.items() if name in running},
+            ended=self._ended(new, ()),
         )
         self._checkpoint.commit(commit)
         self.commit = commit
@@ -398,7 +400,7 @@ class Epochs:
             event_times=event_times,
             exchange=answer.exchange,
             reached=answer.reached,
-            ended=self._ended(answer.answered),
+            ended=self._ended(self.plan, answer.answered),
         )
         self._checkpoint.commit(commit)
         self.commit = commit
@@ -411,9 +413,9 @@ class Epochs:
         rose = (request.event_times is not None and event_times != before) or self._idle.behind(event_times)
         self.follow_up = rose or bool(answer.exchange) or answer.reached != request.reached
 
-    def _ended(self, answered: tuple[str, ...]) -> tuple[str, ...]:
+    def _ended(self, plan: Plan, answered: tuple[str, ...]) -> tuple[str, ...]:
         """The queries that have ended with their first answer, now or before, and were not declared again since."""
-        running = {query.name for query in self.plan.queries}
+        running = {query.name for query in plan.queries}
         return (*(name for name in self.commit.ended if name not in running), *answered)
 
     def _committed(
