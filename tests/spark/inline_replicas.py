@@ -1,5 +1,4 @@
-"""Stands in for Spark in tests of several replicas: hosts in this process answer the jobs, and rows follow the routes of
-the plan."""
+"""Stands in for Spark in tests of several replicas: hosts in this process answer, and rows follow the routes."""
 
 from __future__ import annotations
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from headgate.operators.batch import FOREVER
+from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.messages import Place
 from tests.spark.inline_replicas import ReplicaRun
 
 STREAM = """
 CREATE STREAM s (ts TIMESTAMP, k STRING, v INT, WATERMARK FOR ts AS ts - INTERVAL 2 SECONDS)
 USING parquet OPTIONS (path 'unused');
 """
-PASSWORD = "INTO postgresql OPTIONS (url 'jdbc:postgresql://h/db', table 't', password 'hunter2', mode 'upsert', key 'k')"
+PASSWORD = (
+    "INTO postgresql OPTIONS (url 'jdbc:postgresql://h/db', table 't', password 'hunter2', mode 'upsert', key 'k')"
+)
 SUMS = "SELECT k, count(*) AS n, sum(v) AS s FROM s GROUP BY k"
 
 
@@ -63,3 +68,22 @@ def test_queries_that_have_answered_stay_ended(tmp_path: Path) -> None:
     assert run.epochs.commit.ended == ("one",)
     run.bring(1, "s", rows(1))
     assert ReplicaRun(tmp_path, script, 3).epochs.commit.ended == ("one",)
+
+
+def test_a_replica_reads_only_the_rows_of_fragments_that_it_receives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: Counter[Place] = Counter()
+    before = Checkpoint.read
+
+    def counted(checkpoint: Checkpoint, place: Place) -> pa.Table:
+        read[place] += 1
+        return before(checkpoint, place)
+
+    monkeypatch.setattr(Checkpoint, "read", counted)
+    run = ReplicaRun(tmp_path, f"{STREAM} CREATE QUERY whole AS SELECT count(*) AS n FROM s;", 3)
+    run.bring(0, "s", rows(0))
+    assert run.results("whole")[-1][0] == 60
+    sent = {each.place for epoch in run.done for each in epoch.commit.exchange}
+    assert len(sent) == 3
+    assert {place: read[place] for place in sent} == dict.fromkeys(sent, 1)

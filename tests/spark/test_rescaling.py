@@ -149,6 +149,9 @@ def test_a_busy_replica_gives_queries_away(spark: Any, tmp_path: Path, monkeypat
             arrive(tmp_path, number)
             wait_until(lambda number=number: counted(engine, number + 1))  # type: ignore[misc]
         wait_until(lambda: engine._run is not None and engine._run.epochs.plan.placement != before)
+        explained = engine.explain().placement
+        assert explained is not None
+        assert set(explained.homes.values()) == {1}, "the placement in force"
     finally:
         engine.stop()
     arrive(tmp_path, 4)

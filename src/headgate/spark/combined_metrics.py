@@ -92,7 +92,7 @@ def _added(parts: Sequence[Figures]) -> dict[str, Any]:
     for name, value in parts[0].items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
-        if name in ("slowest", "oldest"):
+        if name in ("slowest", "oldest", "staleness"):
             found[name] = max(part[name] for part in parts)
         elif name in _RATES and _RATES[name] in parts[0]:
             weights = [part[_RATES[name]] or 1e-9 for part in parts]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -78,7 +79,7 @@ class Epochs:
     - `owner`: the process that hosts end with; 0: the executor that starts them
     - `clock`: seconds; decides when a stream is idle
     - `hosts`: the hosts that are being started, one per replica; the tasks of the first epoch start those that are not
-      ready in time. `beside`: how many hosts share a node
+      ready in time. `beside`: how many hosts of so many replicas share a node, where their addresses are not known
 
     `commit` is the last commit, `waiting` the number of rows that waited in queues after it, `hosts` the addresses of
     the hosts that answered last. `preparation_changed`: the lanes should be prepared again (see `prepare`).
@@ -96,7 +97,7 @@ class Epochs:
         budget: float | None,
         owner: int = 0,
         hosts: Future[list[HostAddress | None]] | None = None,
-        beside: int = 1,
+        beside: Callable[[int], int] = lambda replicas: replicas,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         # Comes first: after it, the newest commit is final.
@@ -338,6 +339,13 @@ class Epochs:
             with suppress(TimeoutError):
                 self.hosts = starting.result(_HOST_PATIENCE)
 
+    def _hosts_on_a_node(self, replicas: int) -> int:
+        """How many hosts share a node."""
+        known = Counter(host.node for host in self.hosts if host is not None)
+        if known.total() < replicas:
+            return max(1, self._beside(replicas))
+        return max(known.values())
+
     def _request(self, packing: str | None, arrived: float, budget: float | None, finish: bool = False) -> JobRequest:
         self._await_hosts()
         self._requests += 1
@@ -358,7 +366,7 @@ class Epochs:
             detailed=finish or time.monotonic() - self._reported >= _METRICS_EVERY,
             owner=self._owner,
             expression_failures=self._frames.failing,
-            hosts=self._beside,
+            hosts=self._hosts_on_a_node(replicas),
             event_times=self.commit.event_times if replicas > 1 else None,
             failed_elsewhere=self._elsewhere,
             exchange=self.commit.exchange,

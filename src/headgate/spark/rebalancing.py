@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from headgate.graph.operators import Operator
 from headgate.spark.balance import Balance
 from headgate.spark.driver import Driver
 from headgate.spark.epochs import Epochs
-from headgate.spark.lanes import Lanes
 from headgate.spark.plan import Plan
 
 
@@ -37,10 +37,16 @@ class Rebalancing:
         if better is None:
             return
 
-        def moved(_: Lanes) -> Plan:
-            plan = self._epochs.plan
-            # Queries may have changed since.
-            same = {query.name for query in plan.run_queries} == set(better.routes)
-            return replace(plan, placement=better) if same else plan
+        asked = _plans(plan)
 
-        self._driver.submit(lambda: self._driver.replan(moved))
+        def change() -> None:
+            # Queries may have changed, or been paused, since.
+            plan = self._epochs.plan
+            if _plans(plan) == asked and not any(query.pause for query in plan.queries):
+                self._driver.replan(lambda _: replace(plan, placement=better))
+
+        self._driver.submit(change)
+
+
+def _plans(plan: Plan) -> dict[str, Operator]:
+    return {query.name: query.plan for query in plan.run_queries}

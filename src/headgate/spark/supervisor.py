@@ -65,7 +65,7 @@ def _listen(settings: SupervisorSettings) -> list[socket.socket]:
 
 def _address(settings: SupervisorSettings, listeners: list[socket.socket]) -> HostAddress:
     tcp, port = listeners[1].getsockname()[:2] if settings.tcp else ("", 0)
-    return HostAddress(node(), str(settings.file("sock")), os.getpid(), tcp, port)
+    return HostAddress(node(), str(settings.file("sock")), os.getpid(), tcp, port, settings.owner)
 
 
 def _node_address() -> str:
