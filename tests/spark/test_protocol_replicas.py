@@ -1,5 +1,5 @@
-"""The commit protocol with several replicas: after a crash at any operation of the storage and a restart, the results are
-the same, also while the state moves to other replicas."""
+"""The commit protocol with several replicas, and while their number changes: after a crash at any operation of the
+storage and a restart, the results are the same."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 import headgate as hg
 from headgate.spark.balance import Balance
 from headgate.spark.placement import Placement, Route
-from tests.arriving import arrive_parquet
+from tests.arriving import arrive_json, arrive_parquet
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -129,6 +129,38 @@ def test_rescaled_while_running(spark: Any, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_rescaled_often_and_between_runs(spark: Any, tmp_path: Path) -> None:
     _rescaled(spark, tmp_path, [2, 3, 1, 2], [1, 2], 4)
+
+
+@pytest.mark.slow
+def test_rescaled_while_rows_wait(spark: Any, tmp_path: Path) -> None:
+    """A function takes 5 ms a row, an epoch at most 50 ms: the rows of all files wait when the number changes."""
+    engine = hg.Engine("cqc", str(tmp_path / "ck"), spark=spark, replicas=1, budget=0.05)
+    engine.execute(
+        f"""CREATE STREAM s (k STRING, v INT) USING json OPTIONS (path '{tmp_path}/in');
+        CREATE FUNCTION slowly(v INT) RETURNS INT AS 'tests.spark.functions:slowly';
+        CREATE QUERY sums AS SELECT k, count(*) AS n, sum(v + slowly(v)) AS s FROM s GROUP BY k;
+        CREATE QUERY whole AS SELECT count(*) AS n, sum(v + slowly(v)) AS s FROM s"""
+    )
+    sent = 0
+
+    def more(count: int) -> None:
+        nonlocal sent
+        arrive_json(tmp_path / "in" / f"{sent}.json", [{"k": f"k{n % 7}", "v": n} for n in range(sent, sent + count)])
+        sent += count
+
+    more(400)
+    engine.start()
+    try:
+        for replicas in (2, 3, 1):
+            wait_until(lambda: engine.metrics()["waiting"] > 0)
+            engine.rescale(replicas)
+            more(400)
+        wait_until(lambda: engine.results("whole").to_pylist()[-1:] == [{"n": sent, "s": sum(range(sent))}])
+        found = {row["k"]: (row["n"], row["s"]) for row in engine.results("sums").to_pylist()}
+    finally:
+        engine.stop()
+    keys = {f"k{key}": range(key, sent, 7) for key in range(7)}
+    assert found == {key: (len(values), sum(values)) for key, values in keys.items()}
 
 
 @pytest.mark.slow
