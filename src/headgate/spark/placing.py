@@ -18,6 +18,7 @@ Keys = tuple[Expr, ...]
 _NOTHING = 1e-9
 """Minimum cost of a query, so that queries that only pass rows on are spread too."""
 _MOST_KEYS = 60
+"""At most this many keys of a stream split queries; others run whole."""
 _SETS = 32
 """At most this many different keys of a stream are searched for keys that several queries have in common."""
 
@@ -45,11 +46,14 @@ def place(
     heavy = _heavy(known, replicas)
     ways = {query.name: splitting(query.plan) for query in queries}
     mains = _main_keys(ways, known)
-    routes: dict[str, dict[str, Route]] = {}
+    routes: dict[str, Mapping[str, Route]] = {}
+    keyed = _KeyedRoutes()
+    for present in (kept or {}).values():
+        keyed.take(present)
     for name, way in ways.items():
         if way is not None and way.groups:
             found = _split(way, mains, known[name] > heavy)
-            if found is not None and _few([*(kept or {}).values(), *routes.values(), found]):
+            if found is not None and keyed.take(found):
                 routes[name] = found
     used = {stream for found in routes.values() for stream, route in found.items() if route.kind == "key"}
     mains = {stream: keys for stream, keys in mains.items() if stream in used}
@@ -59,10 +63,10 @@ def place(
         stateless = {name: way for name, way in stateless.items() if name not in light}
     for name, way in stateless.items():
         routes[name] = {stream: _free(stream, mains) for stream in way.free}
-    rest = [query for query in queries if query.name not in routes]
     stay = Placement(replicas, {query.name: kept[query.name] for query in queries if kept and query.name in kept})
+    settled = routes.keys() | stay.routes.keys()
     whole = {name: home for name in stay.routes if (home := stay.replica_of(name)) is not None}
-    rest = [query for query in queries if query.name in whole or (query in rest and query.name not in stay.routes)]
+    rest = [query for query in queries if query.name in whole or query.name not in settled]
     homes = _homes(rest, replicas, known, whole)
     for query in rest:
         routes[query.name] = dict.fromkeys(streams_of(query.plan), Route.to(homes[query.name]))
@@ -188,14 +192,20 @@ def _split(way: Splitting, mains: Mapping[str, Keys], heavy: bool) -> dict[str, 
     return routes
 
 
-def _few(routes: Iterable[Mapping[str, Route]]) -> bool:
-    """Whether no stream has more routes by key than the mask of a row has bits (`routing.py`)."""
-    found: dict[str, set[Route]] = {}
-    for each in routes:
-        for stream, route in each.items():
-            if route.kind == "key":
-                found.setdefault(stream, set()).add(route)
-    return all(len(keys) <= _MOST_KEYS for keys in found.values())
+class _KeyedRoutes:
+    """The routes by key of each stream: not more than the mask of a row has bits (`routing.py`)."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, set[Route]] = {}
+
+    def take(self, routes: Mapping[str, Route]) -> bool:
+        """Adds the routes of a query, if there is room for them."""
+        keyed = {stream: route for stream, route in routes.items() if route.kind == "key"}
+        if any(len(self._found.get(stream, set()) | {route}) > _MOST_KEYS for stream, route in keyed.items()):
+            return False
+        for stream, route in keyed.items():
+            self._found.setdefault(stream, set()).add(route)
+        return True
 
 
 def _free(stream: str, mains: Mapping[str, Keys]) -> Route:
