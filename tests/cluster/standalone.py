@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from headgate.bench.standalone import Cluster, standalone
+from headgate.bench.standalone import StandaloneCluster, standalone
 
-__all__ = ["ROOT", "Cluster", "environment", "run_python", "standalone"]
+__all__ = ["ROOT", "StandaloneCluster", "environment", "run_python", "standalone"]
 
 ROOT = Path(__file__).parents[2]
 

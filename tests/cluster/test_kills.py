@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cluster.engine import SETTINGS
-from tests.cluster.standalone import ROOT, Cluster, environment, standalone
+from tests.cluster.standalone import ROOT, StandaloneCluster, environment, standalone
 from tests.crash.test_crash import QUERIES, SCRIPT, Arrivals
 from tests.waiting import LIMIT, wait_until
 
@@ -43,7 +43,7 @@ EXCHANGED = {
 class Run:
     """`headgate run` on the cluster, in a session of its own."""
 
-    def __init__(self, root: Path, cluster: Cluster, once: bool = False) -> None:
+    def __init__(self, root: Path, cluster: StandaloneCluster, once: bool = False) -> None:
         settings = {**SETTINGS, "spark.log.level": "ERROR"}
         options = " ".join(f"--conf {name}={value}" for name, value in settings.items())
         arguments = ["run", str(root / "script.sql"), "--checkpoint", str(root / "ck"), "--master", cluster.master]
@@ -71,7 +71,7 @@ class Run:
         self._log.close()
 
 
-def _kill(cluster: Cluster, run: Run, kind: str, chance: random.Random) -> bool:
+def _kill(cluster: StandaloneCluster, run: Run, kind: str, chance: random.Random) -> bool:
     """Kills a process of this kind; False if there is none."""
     if kind == "driver":
         run.kill()

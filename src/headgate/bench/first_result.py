@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 
 from headgate.bench.standalone import HOST, standalone
+from headgate.connectors import callback
 from headgate.engine import Engine
 from headgate.outcome import Outcome, at_most
-from headgate.spark.results import callback
 
 GOAL = 15.0
 """Seconds."""

@@ -19,7 +19,7 @@ LIMIT = 600.0
 
 
 @dataclass(frozen=True)
-class Cluster:
+class StandaloneCluster:
     """A running cluster: the URL for `--master`, its folder, and the processes of its workers.
 
     `start_worker` starts a worker of this number, a new one or in the place of one that has ended.
@@ -43,7 +43,7 @@ class Cluster:
 
 
 @contextmanager
-def standalone(folder: Path, workers: int = 2, cores: int = 1) -> Iterator[Cluster]:
+def standalone(folder: Path, workers: int = 2, cores: int = 1) -> Iterator[StandaloneCluster]:
     """Starts a cluster of workers with so many cores each, that keeps its files and logs in `folder`; ends it with all
     its executors."""
     from pyspark.find_spark_home import _find_spark_home
@@ -86,7 +86,7 @@ def standalone(folder: Path, workers: int = 2, cores: int = 1) -> Iterator[Clust
 
         started = [start_worker(number) for number in range(workers)]
         _wait_until(lambda: alive() == workers, started[-1])
-        yield Cluster(master, folder.resolve(), started, start_worker)
+        yield StandaloneCluster(master, folder.resolve(), started, start_worker)
     finally:
         # A worker that is asked to end ends its executors.
         for process in reversed(processes):
