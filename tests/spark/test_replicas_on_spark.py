@@ -34,6 +34,7 @@ def test_all_cases_on_replicas(spark: Any, tmp_path: Path, name: str, replicas: 
 
 def test_every_replica_learns_and_the_driver_brings_it_together(spark: Any, tmp_path: Path) -> None:
     """Each replica has a scheduler of its own: their decisions, and the seconds of each class."""
+    (tmp_path / "in").mkdir()
     engine = hg.Engine("amos(interval=50ms)", spark=spark, replicas=2)
     engine.execute(
         f"CREATE CLASS critical WITH (priority = 6); CREATE CLASS report WITH (priority = 1);"

@@ -104,6 +104,7 @@ def test_replicas_and_a_rescale_with_a_checkpoint_in_s3(spark: Any, server: S3Se
         wanted = {f"k{key}": (len(range(key, count, 2)), sum(range(key, count, 2))) for key in (0, 1)}
         wait_until(lambda: _sums(running) == wanted)
 
+    (tmp_path / "in").mkdir()
     for number, (first, second) in enumerate([(2, 3), (1, 2)]):
         running = _engine(spark, server, tmp_path, "replicas", lane_log=str(tmp_path / "log"), replicas=first)
         running.start()
