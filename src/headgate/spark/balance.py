@@ -87,7 +87,8 @@ class Balance:
         if busiest < BUSY or busiest < UNEVEN * mean:
             self._pause = PAUSE
             return None
-        costs = self.costs
+        # Without figures so far a query is taken to be idle.
+        costs = dict.fromkeys((query.name for query in queries), 0.0) | self.costs
         found = place(queries, present.replicas, costs)
         now, then = _busiest(present, costs), _busiest(found, costs)
         if found.routes == present.routes or then > GAIN * now:
