@@ -87,8 +87,8 @@ def _node_address() -> str:
 def _announce(settings: SupervisorSettings, address: HostAddress) -> None:
     """Reports the host's address to the starter, and writes it to a file for later clients."""
     text = json.dumps(asdict(address))
-    # Another version of Headgate on this node removes the files of hosts whose address it cannot read: without the owner,
-    # all can.
+    # Another version of Headgate on this node removes the files of hosts whose address it cannot read. It can read this
+    # one, which has no owner.
     unfinished = settings.file("tmp")
     unfinished.write_text(json.dumps({name: value for name, value in asdict(address).items() if name != "owner"}))
     unfinished.rename(settings.file("json"))
