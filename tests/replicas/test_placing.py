@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from headgate.explanation.explained import explain
 from headgate.explanation.wording import expression
 from headgate.expressions.hashing import hashed
 from headgate.expressions.xxhash64 import xxhash64
@@ -125,6 +126,59 @@ def test_a_light_selection_beside_whole_queries_runs_whole() -> None:
     given = queries(f"SELECT count(*) AS c FROM s GROUP BY {W}", "SELECT n FROM s WHERE n > 3")
     assert route(place(given, 2, {"q0": 1.0, "q1": 0.01}), "q1") == "s one"
     assert route(place(given, 2, {"q0": 1.0, "q1": 1.0}), "q1") == "s spread"
+
+
+def whole(*columns: str) -> list[Query]:
+    """Queries that cannot be split, one for each column."""
+    return queries(*(f"SELECT max({column}) AS c FROM s GROUP BY {W}" for column in columns))
+
+
+def test_an_added_query_goes_to_the_replica_with_the_least_load() -> None:
+    """Not only the load of what is added counts."""
+    first, second, third, new = whole("n", "x", "k", "n + 1")
+    before = Plan((first, second, third), "cqc", placement=Placement(2, homes(q0=0, q1=0, q2=1)))
+    found = placed([first, second, third, new], 2, before, {"q0": 0.1, "q1": 0.1, "q2": 0.8})
+    assert found is not None
+    assert [found.replica_of(f"q{n}") for n in range(4)] == [0, 0, 1, 0]
+    found = placed([first, second, third, new], 2, before, {"q0": 0.4, "q1": 0.4, "q2": 0.2})
+    assert found is not None
+    assert found.replica_of("q3") == 1
+
+
+def test_an_added_query_joins_those_that_it_shares_operators_with() -> None:
+    first, second, new = queries(
+        f"SELECT max(n) AS c FROM s GROUP BY {W}",
+        f"SELECT max(x) AS c FROM s GROUP BY {W}",
+        f"SELECT c FROM (SELECT max(n) AS c FROM s GROUP BY {W}) WHERE c > 1",
+    )
+    before = Plan((first, second), "cqc", placement=Placement(2, homes(q0=1, q1=0)))
+    found = placed([first, second, new], 2, before, {"q0": 0.9, "q1": 0.1})
+    assert found is not None
+    assert found.replica_of("q2") == 1
+
+
+def test_new_queries_cost_in_proportion_to_those_that_are_measured() -> None:
+    """Two new queries weigh as much as the measured one does: they come to two replicas."""
+    first, second, new, last = whole("n", "x", "k", "n + 1")
+    before = Plan((first, second), "cqc", placement=Placement(2, homes(q0=0, q1=1)))
+    found = placed([first, second, new, last], 2, before, {"q0": 0.5, "q1": 0.45})
+    assert found is not None
+    assert sorted([found.replica_of("q2") or 0, found.replica_of("q3") or 0]) == [0, 1]
+
+
+def test_a_given_placement_is_explained() -> None:
+    catalog = Catalog()
+    catalog.execute(STREAMS)
+    catalog.query("q0", f"SELECT max(n) AS c FROM s GROUP BY {W}")
+    catalog.query("q1", "SELECT n FROM s")
+    found = explain(catalog, "cqc", 3, Placement(3, homes(q0=2, ended=1))).placement
+    assert found is not None
+    assert found.homes == {"q0": 2}
+    assert found.routes == {"s": [("to replica 2", ("q0",))]}
+
+
+def homes(**replicas: int) -> dict[str, dict[str, Route]]:
+    return {name: {"s": Route.to(replica)} for name, replica in replicas.items()}
 
 
 def test_one_replica_changes_nothing() -> None:

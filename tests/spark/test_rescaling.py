@@ -17,7 +17,7 @@ from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.placement import Placement, Route
 from headgate.spark.placing import place
 from headgate.spark.plan import Plan
-from tests.arriving import arrive_parquet
+from tests.arriving import arrive_json, arrive_parquet
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -136,6 +136,38 @@ def test_rescaled_often_and_between_runs(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_rescaled_while_rows_wait(spark: Any, tmp_path: Path) -> None:
+    """A function takes 5 ms a row, an epoch at most 50 ms: the rows of all files wait when the number changes."""
+    engine = hg.Engine("cqc", str(tmp_path / "ck"), spark=spark, replicas=1, budget=0.05)
+    engine.execute(
+        f"""CREATE STREAM s (k STRING, v INT) USING json OPTIONS (path '{tmp_path}/in');
+        CREATE FUNCTION slowly(v INT) RETURNS INT AS 'tests.spark.functions:slowly';
+        CREATE QUERY sums AS SELECT k, count(*) AS n, sum(v + slowly(v)) AS s FROM s GROUP BY k;
+        CREATE QUERY whole AS SELECT count(*) AS n, sum(v + slowly(v)) AS s FROM s"""
+    )
+    sent = 0
+
+    def more(count: int) -> None:
+        nonlocal sent
+        arrive_json(tmp_path / "in" / f"{sent}.json", [{"k": f"k{n % 7}", "v": n} for n in range(sent, sent + count)])
+        sent += count
+
+    more(400)
+    engine.start()
+    try:
+        for replicas in (2, 3, 1):
+            wait_until(lambda: engine.metrics()["waiting"] > 0)
+            engine.rescale(replicas)
+            more(400)
+        wait_until(lambda: engine.results("whole").to_pylist()[-1:] == [{"n": sent, "s": sum(range(sent))}])
+        found = {row["k"]: (row["n"], row["s"]) for row in engine.results("sums").to_pylist()}
+    finally:
+        engine.stop()
+    keys = {f"k{key}": range(key, sent, 7) for key in range(7)}
+    assert found == {key: (len(values), sum(values)) for key, values in keys.items()}
+
+
+@pytest.mark.slow
 def test_a_busy_replica_gives_queries_away(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The decision is tested in `test_balance.py`; here it is made at once, while rows arrive."""
     engine = engine_of(spark, tmp_path, 2)
@@ -153,6 +185,9 @@ def test_a_busy_replica_gives_queries_away(spark: Any, tmp_path: Path, monkeypat
             arrive(tmp_path, number)
             wait_until(lambda number=number: counted(engine, number + 1))  # type: ignore[misc]
         wait_until(lambda: engine._run is not None and engine._run.epochs.plan.placement != before)
+        explained = engine.explain().placement
+        assert explained is not None
+        assert set(explained.homes.values()) == {1}, "the placement in force"
     finally:
         engine.stop()
     arrive(tmp_path, 4)

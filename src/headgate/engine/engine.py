@@ -354,10 +354,13 @@ class Engine(QueryControl):
         return self._metrics.driver.latencies()
 
     def explain(self) -> Explanation:
-        """The shared graph of all queries, and its units under the present policy before anything is measured."""
+        """The shared graph of all queries, its units under the present policy before anything is measured, and where
+        they run."""
         with self._lock:
             declared = self._catalog.mark()
-        return explain(declared, self.policy, self.replicas)
+        present = self._run.placement if self._run is not None and self._running else None
+        replicas = self.replicas if present is None else present.replicas
+        return explain(declared, self.policy, replicas, present)
 
     def forget_latency(self) -> None:
         """Restarts the latency figures, for example to measure the effect of a change."""

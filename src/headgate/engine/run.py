@@ -30,18 +30,20 @@ from headgate.spark.driver import Driver, EngineStopping
 from headgate.spark.epochs import Epoch, Epochs
 from headgate.spark.executor_start import start_hosts
 from headgate.spark.host_client import ensure_hosts, host_folder
+from headgate.spark.host_spread import HostSpread
 from headgate.spark.jobs import SparkJobs
 from headgate.spark.lane_log import open_lane_log
 from headgate.spark.lanes import Lanes
 from headgate.spark.lazy_session import LazySession
 from headgate.spark.messages import HostAddress
 from headgate.spark.pace import Pace
+from headgate.spark.placement import Placement
 from headgate.spark.plan import Plan
 from headgate.spark.processes import node
 from headgate.spark.processor_use import ProcessorUse, engine_processes
 from headgate.spark.publisher import Publisher
 from headgate.spark.rebalancing import Rebalancing
-from headgate.spark.replicas import default_replicas, hosts_per_node, parts_of, placed
+from headgate.spark.replicas import default_replicas, hosts_on_a_node, parts_of, placed
 from headgate.spark.replies import Replies
 from headgate.spark.resumption import Resumption
 from headgate.spark.shipping import ship_package, user_modules
@@ -113,7 +115,15 @@ class EngineRun:
         local = self._session.local
         jobs = SparkJobs(spark, f"headgate-{run}", Replies(host_folder(), token) if local else None)
         epochs = self.epochs = Epochs(
-            jobs, checkpoint, run, token, self._committed, options.budget, self._owner, hosts, self._beside
+            jobs,
+            checkpoint,
+            run,
+            token,
+            self._committed,
+            options.budget,
+            self._owner,
+            hosts,
+            lambda replicas: hosts_on_a_node(spark, replicas),
         )
         undo.callback(epochs.end_hosts)
         if local:
@@ -138,6 +148,7 @@ class EngineRun:
         self._driver = self._open_driver(spark, checkpoint, run)
         undo.callback(self._driver.stop)
         self._rebalancing = Rebalancing(self._driver, epochs, self._metrics.decisions.add)
+        self._spread = None if local else HostSpread(spark, self._driver, epochs, run, token)
         declared.lifecycles.begin()
         self._sinks.begin()
         self._sinks.open_new(declared.queries.values(), self._publisher)
@@ -162,13 +173,12 @@ class EngineRun:
             self._owner = 0
             spark = self._session.spark
             ship_package(spark)
-            if wanted is None:
-                # Spark reports its executors only after one has run a task.
+            if spark.sparkContext.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+                # There may be no executors before there are tasks.
                 warm_up(spark).join()
         self._default_replicas = wanted or default_replicas(spark)
-        self._beside = hosts_per_node(spark, self.replicas)
         if not self._session.local:
-            starting = background.submit(start_hosts, spark, run, token, self.replicas, self._beside)
+            starting = background.submit(start_hosts, spark, run, token, self.replicas)
         return starting
 
     def _open_driver(self, spark: Any, checkpoint: Checkpoint, run: str) -> Driver:
@@ -237,17 +247,14 @@ class EngineRun:
         """The number of copies of the network."""
         return self._declared.replicas or self._default_replicas
 
+    @property
+    def placement(self) -> Placement | None:
+        """Where queries run now; None if there is one replica."""
+        return self.epochs.plan.placement
+
     def rescale(self) -> None:
         """Called after the declared number of replicas has changed."""
-        if self._closing:
-            return
-        before = self._beside
-        self._beside = hosts_per_node(self._session.spark, self.replicas)
-        try:
-            self.replan()
-        except Exception:
-            self._beside = before
-            raise
+        self.replan()
 
     def wake(self) -> None:
         """Called when queries may begin or end at other times than before."""
@@ -269,7 +276,6 @@ class EngineRun:
             running = self.tuning.apply_setting(declared.lifecycles.still_running(current), replicas)
             parts = parts_of(running, replicas)
             functions = {name for query in running for node in query.plan.walk() for name in node.python_functions}
-            memory = None if options.memory is None else max(1, options.memory // self._beside)
             return Plan(
                 running,
                 self.tuning.policy,
@@ -277,7 +283,7 @@ class EngineRun:
                 threads=setting.threads if setting.threads > 1 else options.threads,
                 tables=self._tables.rows,
                 packings=lanes.plan(streams, current.coming),
-                limits=Limits(memory=memory),
+                limits=Limits(memory=options.memory),
                 delivery=Delivery(_SINKS, os.getcwd(), options.results, options.dead_letters),
                 placement=placed(parts or running, replicas, self.epochs.known_plan(replicas), self._rebalancing.costs),
                 parts=parts,
@@ -342,6 +348,8 @@ class EngineRun:
             self._timer.wake()
         if epoch.metrics is not None and self.replicas > 1:
             self._rebalancing.report(epoch.metrics, epoch.key_rows)
+        if self._spread is not None:
+            self._spread.look()
 
     def _host_processes(self) -> list[int]:
         """The process ids of the supervisors of hosts on this node."""

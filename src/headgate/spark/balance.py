@@ -107,7 +107,9 @@ class Balance:
         if busiest < BUSY or KEY_GAIN * busiest < mean:
             self._lost, self._pause = 0.0, PAUSE
             return None
-        costs, key_rows = self._costs, self._key_rows
+        # Without figures so far a query is taken to be idle.
+        costs = dict.fromkeys((query.name for query in queries), 0.0) | self._costs
+        key_rows = self._key_rows
         now = MeasuredLoad(present, costs, key_rows)
         keys = now.with_owners(now.levelled())
         pays = keys.busiest <= KEY_GAIN * now.busiest

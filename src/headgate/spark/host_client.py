@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def ensure_host(run: str, replica: int, token: str, owner: int, tcp: bool = Fals
     with _locked(folder / f"start-{name[0]}.lock"):
         known = _known(folder / f"{name}.json")
         if known is not None and (known.port or not tcp):
-            return known
+            return replace(known, owner=owner)
         _remove_remains(folder)
         return _start(
             {"name": name, "token": token, "owner": owner, "tcp": tcp, "memory": memory, "folder": str(folder)}

@@ -14,7 +14,7 @@ from headgate.operators.evaluate import evaluate
 from headgate.runtime.dataflow import plan_key
 from headgate.runtime.limits import Failure
 from headgate.spark.key_slots import owners
-from headgate.spark.placement import Placement, Route
+from headgate.spark.placement import Placement, Route, bits_of
 from headgate.spark.plan import Plan
 
 
@@ -50,7 +50,7 @@ class LocalPlan:
             routes = placement.routes_of(stream)
             self._routes[stream] = [
                 (1 << bit, route.local(stream))
-                for bit, route in enumerate(routes)
+                for bit, route in zip(bits_of(routes), routes, strict=True)
                 if route.kind != "one" or route.replica == replica
             ]
             self.by_key |= {route.local(stream): route for route in routes if route.kind == "key"}
@@ -77,7 +77,7 @@ class LocalPlan:
     def separated(
         self, stream: str, rows: pa.RecordBatch, mask: pa.Array | None
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of a stream by local name. Bit i of a row's `mask` is set if route i of the stream brought it here;
+        """The rows of a stream by local name. A row's `mask` has the bits of the routes that brought it (`bits_of`);
         without a mask all rows came by the stream's only route to this replica."""
         if not self.shared:
             yield stream, rows

@@ -39,7 +39,7 @@ class Place:
 class HostAddress:
     """Where a host listens: a Unix socket on its node, and a TCP port if other nodes may reach it (0: they may not).
 
-    `pid` is the process of its supervisor.
+    `pid` is the process of its supervisor, `owner` the one that it ends with: on a cluster an executor.
     """
 
     node: str
@@ -47,6 +47,7 @@ class HostAddress:
     pid: int
     tcp: str = ""
     port: int = 0
+    owner: int = 0
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ pay is decided by `place` in `placing.py`; the Catalyst expressions that follow 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -134,7 +134,7 @@ class Placement:
         return replace(query, plan=renamed(query.plan, names))
 
     def routes_of(self, stream: str) -> tuple[Route, ...]:
-        """The routes of a stream, each once; a route's position is its bit in the mask of a row."""
+        """The routes of a stream, each once; `bits_of` are their bits in the mask of a row."""
         return self._routes_of.get(stream, ())
 
     @cached_property
@@ -178,6 +178,13 @@ def even_table(replicas: int) -> tuple[int, ...]:
     """
     each = max(SLOTS_EACH, -(-LEAST_SLOTS // replicas))
     return tuple(range(replicas)) * each
+
+
+def bits_of(routes: Sequence[Route]) -> tuple[int, ...]:
+    """The bit of each of a stream's routes (`Placement.routes_of`) in the mask of a row. Those to one replica have the
+    last bit in common, since each replica knows at most one of them: there may be more replicas than bits."""
+    others = sum(route.kind != "one" for route in routes)
+    return tuple(min(place, others) for place in range(len(routes)))
 
 
 def streams_of(plan: Operator) -> tuple[str, ...]:

@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from headgate.graph.operators import Operator
 from headgate.scheduling.decisions import Decision, DecisionLog
 from headgate.spark.balance import Balance, BetterPlacement
 from headgate.spark.driver import Driver
 from headgate.spark.epochs import Epochs
 from headgate.spark.levelling import KeyRows
 from headgate.spark.placement import Placement
+from headgate.spark.plan import Plan
 
 _LOG = logging.getLogger("headgate.driver")
 
@@ -43,14 +45,15 @@ class Rebalancing:
         if plan.placement is None or any(query.pause for query in plan.queries):
             return
         better = self._balance.better(plan.run_queries, plan.placement)
+        asked = _plans(plan)
         if better is not None:
-            self._driver.submit(lambda: self._change(better))
+            self._driver.submit(lambda: self._change(better, asked))
 
-    def _change(self, change: BetterPlacement) -> None:
+    def _change(self, change: BetterPlacement, asked: Mapping[str, Operator]) -> None:
         """Between two epochs."""
         plan = self._epochs.plan
-        # Queries may have changed since.
-        if plan.placement is None or {query.name for query in plan.run_queries} != set(change.placement.routes):
+        # Queries may have changed, or been paused, since.
+        if plan.placement is None or _plans(plan) != asked or any(query.pause for query in plan.queries):
             return
         before, began = plan.placement, time.monotonic()
         self._driver.replan(lambda _: replace(plan, placement=change.placement))
@@ -75,3 +78,7 @@ def _decision(log: DecisionLog, before: Placement, change: BetterPlacement) -> D
         scores={"busiest": change.now},
         expected={"busiest": change.then},
     )
+
+
+def _plans(plan: Plan) -> dict[str, Operator]:
+    return {query.name: query.plan for query in plan.run_queries}

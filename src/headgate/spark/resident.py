@@ -111,7 +111,7 @@ class ResidentNetwork:
             graph,
             plan.policy,
             Settings(tables=plan.tables),
-            limits=plan.limits,
+            limits=plan.limits.shared(request.hosts),
             store=self._store,
             clock=time.time,
             mode=plan.mode,
@@ -244,6 +244,9 @@ class ResidentNetwork:
     def receive(self, exchange: Sequence[ExchangedRows], reached: Mapping[str, int]) -> None:
         """Takes the rows that fragments on all replicas have sent to this one, and behind them their watermarks."""
         for sent in exchange:
+            if not self._local.local_names(sent.fragment):
+                # Read on other replicas only.
+                continue
             for batch in self._checkpoint.read(sent.place).to_batches():
                 for name, rows in self._local.received(sent.fragment, batch):
                     if rows.num_rows and name in self.network.streams:

@@ -1,7 +1,7 @@
 """The routes of a placement as Spark SQL: the replicas of every packed row, computed by Catalyst beside the row.
 
 A row goes once to each replica that needs it. Where a stream has several routes, the mask of a row says which of them
-lead to this replica: bit i is route i of `Placement.routes_of`.
+lead to this replica, by their bits (`placement.bits_of`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from headgate.graph.expressions import Column, Expr, Foreign
 from headgate.graph.types import sql_name
 from headgate.spark.packing import FLAW, TAG, Packing
-from headgate.spark.placement import Placement, Route
+from headgate.spark.placement import Placement, Route, bits_of
 from headgate.spark.task import REPLICA
 from headgate.sql.foreign import NotSpark, spark_text
 
@@ -38,7 +38,7 @@ def routed(frame: Any, packing: Packing, placement: Placement) -> Any:
     if not several:
         places = [_destination(found[0], 0) if found else "0" for found in routes.values()]
         return frame.selectExpr(*names, f"{_by_stream(places)} AS {REPLICA}")
-    kind = "BIGINT" if max(map(len, routes.values())) > _INT_BITS else "INT"
+    kind = "BIGINT" if max(max(bits_of(found), default=0) for found in routes.values()) >= _INT_BITS else "INT"
     arrays = _by_stream([_destinations(found, kind) for found in routes.values()])
     if packing.flawed:
         arrays = f"CASE WHEN {FLAW} IS NOT NULL THEN array({_entry(_ANY, '0', kind)}) ELSE {arrays} END"
@@ -114,14 +114,16 @@ def _destinations(routes: tuple[Route, ...], kind: str) -> str:
     """An array of replica and mask: a replica to which several routes lead stands at the first of them, the others are
     null."""
     places = [_destination(route, place) for place, route in enumerate(routes)]
-    fixed = [route.kind == "one" for route in routes]
+    bits = bits_of(routes)
+    several = sum(route.kind != "one" for route in routes)
+    singles = ", ".join(places[several:])
     entries = []
     for i, place in enumerate(places):
-        before = [f"{places[j]} = {place}" for j in range(i) if not (fixed[i] and fixed[j])]
-        others = [
-            f"IF({places[j]} = {place}, {1 << j}, 0)" for j in range(i + 1, len(places)) if not (fixed[i] and fixed[j])
-        ]
-        entry = _entry(place, " + ".join([str(1 << i), *others]), kind)
+        before = [f"{places[j]} = {place}" for j in range(min(i, several))]
+        others = [f"IF({places[j]} = {place}, {1 << bits[j]}, 0)" for j in range(i + 1, several)]
+        if i < several and singles:
+            others.append(f"IF({place} IN ({singles}), {1 << several}, 0)")
+        entry = _entry(place, " + ".join([str(1 << bits[i]), *others]), kind)
         entries.append(f"IF({' OR '.join(before)}, NULL, {entry})" if before else entry)
     return f"array({', '.join(entries or [_entry('0', '0', kind)])})"
 
