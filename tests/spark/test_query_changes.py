@@ -90,3 +90,21 @@ def test_a_query_that_moves_to_another_class_keeps_its_state(tmp_path: Path) -> 
     run.bring("s", (2.0, 2))
     assert run.results("total")[-1][0] == 2
     assert not any(epoch.restored for epoch in run.done[1:])
+
+
+def test_a_change_costs_one_epoch_and_a_plan_that_is_the_same_none(tmp_path: Path) -> None:
+    run = Run(tmp_path, SCRIPT)
+    run.bring("s", (1.0, 1))
+    run.catalog.execute("CREATE QUERY more AS SELECT k FROM s WHERE k > 0")
+    before = len(run.done)
+    run.change()
+    run.settle()
+    run.change()
+    run.settle()
+    assert len(run.done) == before + 1
+    run.catalog.stop_query("more")
+    run.change()
+    run.change()
+    assert run.epochs.change_pending, "no epoch has seen it yet"
+    run.settle()
+    assert len(run.done) == before + 2

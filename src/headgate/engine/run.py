@@ -143,7 +143,7 @@ class EngineRun:
         self._publisher.republish()
         failed = epochs.failed(declared.queries.values())
         self._metrics.begin({name: str(failure) for name, failure in failed.items()})
-        self._timer = LifecycleTimer(lambda: next_change(declared.queries.values(), time.time()), self._keep_time)
+        self._timer = LifecycleTimer(lambda since: next_change(declared.queries.values(), since), self._keep_time)
         undo.callback(self._timer.close)
         undo.callback(self.tuning.close)
         self.replan()
@@ -328,7 +328,7 @@ class EngineRun:
         self._publisher.put(epoch.commit, epoch.inline)
         if epoch.answered:
             self._declared.lifecycles.answer(epoch.answered)
-            self._timer.wake()
+            self._timer.act_now()
         if epoch.metrics is not None and self.replicas > 1:
             self._rebalancing.report(epoch.metrics)
 
