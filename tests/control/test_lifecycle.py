@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from headgate.control.lifecycle import LifecycleTimer, active, changes, continued, has_begun, next_change
+from headgate.control.lifecycle import (
+    LifecycleTimer,
+    QueryLifecycles,
+    active,
+    changes,
+    continued,
+    has_begun,
+    next_change,
+)
 from headgate.graph.queries import QueryClass
 from headgate.graph.specs import Spec
 from headgate.spark.checkpoint import Checkpoint
@@ -97,6 +105,18 @@ def test_a_plan_without_queries_that_have_ended() -> None:
     plan = Plan((parts[0], parts[2]), "cqc", parts=parts).without(["a"])
     assert [each.name for each in plan.queries] == ["b"]
     assert [each.name for each in plan.parts] == ["b"]
+
+
+def test_a_query_that_has_answered_begins_anew_when_it_is_declared_again() -> None:
+    once = replace(query("q", above(source(), 1)), once=True)
+    other = replace(query("q", above(source(), 2)), once=True)
+    lives = QueryLifecycles()
+    lives.note({}, {"q": once}, running=True)
+    lives.answer(["q"])
+    assert lives.still_running(lives.queries_at({"q": once}, 0.0)) == ()
+    assert lives.note({"q": once}, {"q": other}, running=True), "it is not in the plan that was made before"
+    assert lives.still_running(lives.queries_at({"q": other}, 0.0)) == (other,)
+    assert not lives.note({"q": other}, {"q": other}, running=True)
 
 
 def test_the_timer_acts_when_it_is_time_and_when_wanted() -> None:

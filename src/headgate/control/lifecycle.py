@@ -113,18 +113,22 @@ class QueryLifecycles:
         """Called when the engine starts."""
         self._answered.clear()
 
-    def note(self, before: Mapping[str, Query], after: Mapping[str, Query], running: bool) -> None:
-        """Called after a change: records new and replaced queries as declared, or all if the engine does not run."""
+    def note(self, before: Mapping[str, Query], after: Mapping[str, Query], running: bool) -> bool:
+        """Called after a change: records new and replaced queries as declared, or all if the engine does not run.
+        True if a query that has answered begins anew, which the plan does not have yet."""
         if not running:
             self._declared = dict(after)
-            return
+            return False
+        again = False
         for name in before.keys() | after.keys():
             new = after.get(name)
             if name not in before or new is None or not new.same_results(before[name]):
                 self._declared.pop(name, None)
+                again |= name in self._answered and new is not None
                 self._answered.discard(name)
                 if new is not None:
                     self._declared[name] = new
+        return again
 
     def queries_at(self, queries: Mapping[str, Query], now: float) -> QueriesAtTime:
         """The queries at a time (s since 1970)."""

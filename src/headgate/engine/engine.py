@@ -411,10 +411,10 @@ class Engine(QueryControl):
             self._sinks.back_to(opened)
             raise
         for name in dropped:
-            self._metrics.driver.forget(name)
-        self._declared.lifecycles.note(before.catalog.queries, self.queries, self._running)
+            self._metrics.forget(name)
+        again = self._declared.lifecycles.note(before.catalog.queries, self.queries, self._running)
         if self._run is not None:
-            self._run.wake()
+            self._run.wake(again)
 
     def _raise_failure(self) -> None:
         if self.failure is not None:
