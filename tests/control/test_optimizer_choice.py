@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.control.setting import Setting
-from tests.control.test_optimizer import ONE_CLASS, TWO_CLASSES, demand, run_of
+from tests.control.test_optimizer import TWO_CLASSES, demand, run_of
 
 
 def test_no_second_thread_where_a_larger_share_is_enough() -> None:
@@ -15,14 +14,3 @@ def test_no_second_thread_where_a_larger_share_is_enough() -> None:
     assert run.setting.threads == 1
     run.go(30)
     assert run.missed == 0
-
-
-def test_no_pause_is_shortened_where_one_core_is_too_little() -> None:
-    """Epochs that come sooner bring the same work."""
-    run = run_of(
-        ONE_CLASS, {"a": 0.006, "b": 0.006}, {"s": 100, "t": 100}, demand(3.0), setting=Setting(policy="fifo"), cores=2
-    )
-    run.go(120)
-    assert "threads" in run.kinds
-    assert "pace" not in run.kinds
-    assert run.setting.aim == Setting().aim

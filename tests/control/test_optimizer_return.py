@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from headgate.control.impossible import Reachable
 from headgate.control.observation import Demand
-from headgate.control.setting import Setting, Step
+from headgate.control.setting import AIMS, Setting, Step
 from headgate.control.virtual_engine import Alternate
 from tests.control.test_optimizer import ONE_CLASS, SINGLE, TWO_CLASSES, Run, constant, demand, run_of
 
@@ -15,14 +15,15 @@ def test_shedding_ends_soon_after_a_burst() -> None:
     """With the default aim of the pauses, latencies are at 85% of what is allowed whenever the network has time."""
     load = {"now": 300.0}
     run = run_of(SINGLE, {"a": 0.005}, {"s": lambda _: load["now"]}, demand(2.0, accuracy=0.4), cores=1)
+    run.optimizer._bans = {("pace", "", str(aim)): (1e9, 60.0) for aim in AIMS}
     run.go(60)
     assert run.setting.shed
     assert run.setting.aim == Setting().aim
-    load["now"] = 60.0
-    run.go(90)
+    load["now"] = 30.0
+    run.go(45)
     assert not run.setting.shed
     assert run.missed <= 15, "the rows of the burst"
-    run.go(120)
+    run.go(60)
     assert (run.setting, run.missed) == (Setting(), 0)
 
 

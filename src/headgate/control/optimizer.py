@@ -270,7 +270,8 @@ class Optimizer:
             setting = back.applied_to(self.setting)
             course = predictor.course(setting)
             expected = course.lasting
-            comfort = self._comfort(seen, setting.aim)
+            # Longer pauses use up what they aim at: the rest must be left for what predictions do not know.
+            comfort = self._comfort(seen, setting.aim - (ABOVE_AIM if step.kind == "pace" else 0.0))
             if all(left <= comfort[query] for query, left in expected.items()):
                 decision = self._note(
                     seen, back, self.setting, "no longer needed; " + _prediction_text(expected), expected
