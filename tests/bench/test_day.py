@@ -72,4 +72,4 @@ def test_the_simulated_day_with_two_fixed_policies() -> None:
 
     found = outcome("day", "test", {policy: [run_day(policy, 1)] for policy in ("auto", "cqc", "fifo")}, {})
     assert found.holds
-    assert found.measured["reachable_specs"] >= 3
+    assert found.measured["reachable_specs"] >= 2
