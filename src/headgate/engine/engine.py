@@ -423,11 +423,11 @@ class Engine(QueryControl):
             self._sinks.back_to(opened)
             raise
         for name in dropped:
-            self._metrics.driver.forget(name)
+            self._metrics.forget(name)
         self._reported = self._declared.reported()
-        self._declared.lifecycles.note(before.catalog.queries, self.queries, self._running)
+        again = self._declared.lifecycles.note(before.catalog.queries, self.queries, self._running)
         if self._run is not None:
-            self._run.wake()
+            self._run.wake(again)
 
     def _raise_failure(self) -> None:
         if self.failure is not None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from headgate.control.decisions import DecisionHistory
+from headgate.control.impossible import Reachable
 from headgate.control.lifecycle import phases
 from headgate.control.quality import Quality, objective_figures
 from headgate.engine.declarations import ReportedDeclarations
@@ -19,7 +20,7 @@ class Tuned(Protocol):
     """What the optimizer reports about the queries of a run."""
 
     @property
-    def impossible(self) -> Mapping[str, float]:
+    def impossible(self) -> Mapping[str, Reachable]:
         """See `Tuning.impossible`."""
         ...
 
@@ -50,6 +51,11 @@ class EngineMetrics:
         if epoch.metrics is not None:
             self.decisions.reported(epoch.metrics.get("decisions", ()))
 
+    def forget(self, query: str) -> None:
+        """The query is dropped; another one may have its name."""
+        self.driver.forget(query)
+        self._quality.forget(query)
+
     def published(self, epoch: int, queries: Callable[[], Mapping[str, Query]]) -> None:
         """Called when the results of an epoch can be read; `queries` returns those whose specs are judged."""
         self.driver.published(epoch)
@@ -70,7 +76,10 @@ class EngineMetrics:
             figures["shed_share"] = self.driver.shed(name)
             figures["plan"] = None if tuned is None else tuned.plan_of(name)
             if figures["spec"] is not None and name in impossible:
-                figures["spec"]["best"] = impossible[name]
+                for asked in ("latency", "memory"):
+                    best = getattr(impossible[name], asked)
+                    if best is not None and asked in figures["spec"]:
+                        figures["spec"][asked]["best"] = best
         return {
             **report,
             "policy": declared.policy,

@@ -140,7 +140,7 @@ class EngineRun:
         undo.callback(lambda: self._publisher.close(self._close_timeout))
         self._pace = Pace(options.trigger_cores, ProcessorUse(engine_processes(spark, self._host_processes)))
         committed = Plan.load(checkpoint, epochs.commit.plan).queries if epochs.commit.plan else ()
-        self.tuning = LiveTuning(options.setting, committed, declared, self._metrics, self._pace)
+        self.tuning = LiveTuning(options, committed, declared, self._metrics, self._pace, lambda: self._beside)
         self.resumption = Resumption.of(checkpoint, epochs.commit, declared.queries)
         for query in taken_over(checkpoint, epochs.commit, declared.queries, catalog.classes):
             catalog.put_query(query)
@@ -155,7 +155,7 @@ class EngineRun:
         self._publisher.republish()
         failed = epochs.failed(declared.queries.values())
         self._metrics.begin({name: str(failure) for name, failure in failed.items()})
-        self._timer = LifecycleTimer(lambda: next_change(declared.queries.values(), time.time()), self._keep_time)
+        self._timer = LifecycleTimer(lambda since: next_change(declared.queries.values(), since), self._keep_time)
         undo.callback(self._timer.close)
         undo.callback(self.tuning.close)
         self.replan()
@@ -256,9 +256,12 @@ class EngineRun:
         """Called after the declared number of replicas has changed."""
         self.replan()
 
-    def wake(self) -> None:
-        """Called when queries may begin or end at other times than before."""
-        self._timer.wake()
+    def wake(self, changed: bool) -> None:
+        """Called when queries may begin or end at other times than before; if `changed`, also now."""
+        if changed:
+            self._timer.act_now()
+        else:
+            self._timer.wake()
 
     def replan(self) -> None:
         """Makes a new plan after a change of declarations, a table, the policy or a setting; the next epoch uses it."""
@@ -268,6 +271,7 @@ class EngineRun:
         self._session.spark.conf.set("spark.sql.session.timeZone", catalog.time_zone)
         self._sinks.open_new(declared.queries.values(), self._publisher)
         self._tables.load(catalog.tables)
+        self.tuning.follow_policy()
         current = declared.lifecycles.queries_at(declared.attempted, time.time())
         streams, objectives = dict(catalog.streams), catalog.objectives
 
@@ -276,13 +280,18 @@ class EngineRun:
             running = self.tuning.apply_setting(declared.lifecycles.still_running(current), replicas)
             parts = parts_of(running, replicas)
             functions = {name for query in running for node in query.plan.walk() for name in node.python_functions}
+            failed = self.epochs.failed(running)
+            active = [query for query in running if not query.pause and query.name not in failed]
+            self._pace.aim = setting.aim
+            if options.budget is not None:
+                self.epochs.budget = setting.budget
             return Plan(
                 running,
                 self.tuning.policy,
                 mode=options.mode,
                 threads=setting.threads if setting.threads > 1 else options.threads,
                 tables=self._tables.rows,
-                packings=lanes.plan(streams, current.coming),
+                packings=lanes.plan(streams, current.coming, active),
                 limits=Limits(memory=options.memory),
                 delivery=Delivery(_SINKS, os.getcwd(), options.results, options.dead_letters),
                 placement=placed(parts or running, replicas, self.epochs.known_plan(replicas), self._rebalancing.costs),
@@ -325,11 +334,8 @@ class EngineRun:
     def _apply(self, setting: Setting) -> None:
         """On the optimizer's thread: the next epoch uses another setting."""
         with self._lock, self._unless_closing():
-            self.tuning.setting = setting
-            self._pace.aim = setting.aim
-            if self._options.budget is not None:
-                self.epochs.budget = setting.budget
-            self.replan()
+            if self.tuning.take(setting):
+                self.replan()
 
     def _published(self, epoch: int) -> None:
         """On the publisher's thread: an epoch's results can be read."""
@@ -345,7 +351,9 @@ class EngineRun:
         self._publisher.put(epoch.commit, epoch.inline)
         if epoch.answered:
             self._declared.lifecycles.answer(epoch.answered)
-            self._timer.wake()
+        if epoch.answered or epoch.failed:
+            # A query that has failed sets no pace any more.
+            self._timer.act_now()
         if epoch.metrics is not None and self.replicas > 1:
             self._rebalancing.report(epoch.metrics, epoch.key_rows)
         if self._spread is not None:

@@ -142,8 +142,7 @@ class Epochs:
 
     @plan.setter
     def plan(self, plan: Plan) -> None:
-        old = self._plan
-        self.change_pending = old is not None
+        old, name = self._plan, self._plan_name
         if old is None:
             old = self.known_plan(plan.replicas)
         # Where every stream has ended, nothing continues with the state.
@@ -157,6 +156,7 @@ class Epochs:
             self._move(old, plan)
         self._plan = plan
         self._plan_name = plan.save(self._checkpoint)
+        self.change_pending = bool(name) and (self.change_pending or name != self._plan_name)
         self._streams_read = {query.name: streams_of(query) for query in plan.queries}
         self._idle.plan(plan.idle, plan.queries)
 

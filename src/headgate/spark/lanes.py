@@ -27,7 +27,8 @@ class _PlannedLane:
     """A lane as planned: its streams in order, the columns that it carries of each, and the lane that runs, if any.
 
     `ended`: it has read all that was available. `prepared` is what the running lane adds to the packed rows. `weight`:
-    the priority of the highest class that reads its streams.
+    the priority of the highest class that reads its streams now, and `rank` of those that may; `readers`: the running
+    queries that do.
     """
 
     name: str
@@ -39,6 +40,8 @@ class _PlannedLane:
     ended: bool = False
     prepared: object = None
     weight: float = 1.0
+    rank: float = 1.0
+    readers: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:
@@ -108,13 +111,17 @@ class Lanes:
         for name, streams in noted(checkpoint).items():
             self._planned[name] = _PlannedLane(name, streams, {})
 
-    def plan(self, streams: Mapping[str, Stream], queries: Iterable[Query]) -> dict[str, Packing]:
-        """Plans the lanes for these queries; returns all packings. Running lanes change only in `apply`."""
+    def plan(
+        self, streams: Mapping[str, Stream], queries: Iterable[Query], running: Iterable[Query]
+    ) -> dict[str, Packing]:
+        """Plans the lanes for these queries; returns all packings. Running lanes change only in `apply`, except for
+        their weights and pace, which the queries that are `running` set: others wait for nothing."""
         self._streams.update(streams)
         queries = list(queries)
         wanted = required_columns(queries)
         self._assign([name for name in wanted if not self._lane_of(name)], queries)
-        self._weigh(queries)
+        self._rank(queries)
+        self._weigh(list(running))
         for planned in self._planned.values():
             self._plan_lane(planned, {name: wanted.get(name, RequiredColumns()) for name in planned.streams})
         return {planned.key: planned.packing for planned in self._planned.values() if planned.packing is not None}
@@ -244,20 +251,30 @@ class Lanes:
     def _note(self) -> None:
         note(self._checkpoint, {planned.name: planned.streams for planned in self._planned.values()})
 
-    def _weigh(self, queries: list[Query]) -> None:
-        """Sets the weights of the lanes, and their pace, by the classes and specs of the queries that read them."""
-        readers = {
+    def _readers(self, queries: list[Query]) -> dict[str, list[Query]]:
+        """The queries that read each lane."""
+        return {
             planned.name: [query for query in queries if not set(planned.streams).isdisjoint(streams_of(query))]
             for planned in self._planned.values()
         }
+
+    def _rank(self, queries: list[Query]) -> None:
+        for name, found in self._readers(queries).items():
+            self._planned[name].rank = max((query.cls.priority for query in found), default=1)
+
+    def _weigh(self, queries: list[Query]) -> None:
+        """Sets the weights of the lanes, and their pace, by the classes and specs of the queries that read them."""
+        readers = self._readers(queries)
         for planned in self._planned.values():
             planned.weight = max((query.cls.priority for query in readers[planned.name]), default=1)
         highest = self._highest_weight
-        if self._pace is not None:
-            for planned in self._planned.values():
-                asked = [(q.spec.latency / 1e6, q.name) for q in readers[planned.name] if q.spec.latency is not None]
-                target = LatencyTarget(*min(asked)) if asked else None
-                self._pace.arrange(planned.name, planned.weight / highest, target)
+        for planned in self._planned.values():
+            asked = [(q.spec.latency / 1e6, q.name) for q in readers[planned.name] if q.spec.latency is not None]
+            target = LatencyTarget(*min(asked)) if asked else None
+            tighter = self._pace is not None and self._pace.arrange(planned.name, planned.weight / highest, target)
+            known, planned.readers = planned.readers, frozenset(query.name for query in readers[planned.name])
+            if planned.lane is not None and (tighter or planned.readers - known):
+                planned.lane.hurry()
 
     @property
     def _highest_weight(self) -> float:
@@ -319,8 +336,8 @@ class Lanes:
     def _limited_stream(self, name: str) -> Stream:
         """The stream, with a limit on the rows of a trigger if its lane is below the highest class."""
         stream, lane = self._streams[name], self._lane_of(name)
-        highest = lane is None or self._planned[lane].weight == self._highest_weight
-        if self._once or highest or _limits(stream):
+        highest = max((planned.rank for planned in self._planned.values()), default=1.0)
+        if self._once or lane is None or self._planned[lane].rank == highest or _limits(stream):
             return stream
         return replace(stream, options={**stream.options, **self._sources.limit(stream)})
 

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +33,8 @@ from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
 from headgate.spark.shipping import make_importable
 from headgate.spark.verdicts import Verdict
+
+_LOG = logging.getLogger("headgate.host")
 
 DEAD_SCHEMA = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("row", pa.string())])
 
@@ -175,29 +177,7 @@ class ResidentNetwork:
         local = LocalPlan(plan, self._replica)
         if plan.tables != self._plan.tables:
             self.network.renew_tables(Settings(tables=plan.tables))
-        before, after = self._local.queries, local.queries
-        running = self.network.queries
-        kept = {name for name, query in after.items() if name in running and query.same_results(before[name])}
-        for name, query in after.items():
-            if name in running and name not in kept and before[name].same_question(query):
-                with suppress(ValueError):
-                    self.network.swap(query)
-                    kept.add(name)
-        for old in before:
-            if old in running and old not in kept:
-                # Nobody takes the results of a query that the plan does not have.
-                self.network.remove(old, discard=True)
-        for new, query in after.items():
-            if new in kept:
-                # A query may have failed while its plan was changed.
-                if query != before[new] and new in self.network.queries:
-                    self.network.alter(query)
-            elif before.get(new) != query:
-                failure = self._obstacle(query)
-                if failure is None:
-                    self.network.add(query)
-                else:
-                    self.network.refuse(failure)
+        self._change_queries(self._local.queries, local.queries)
         if plan.policy != self._plan.policy:
             self.network.policy = plan.policy
         if plan.mode != self._plan.mode:
@@ -209,6 +189,47 @@ class ResidentNetwork:
         self._writers = HostWriters(plan.delivery, self._checkpoint, self._run, self._replica)
         self._plan, self._plan_name, self._local = plan, name, local
         self._key_load.routes = local.by_key
+
+    def _change_queries(self, before: Mapping[str, Query], after: Mapping[str, Query]) -> None:
+        """Changes from the queries of one plan to those of another. What is compared is what runs: a query that could
+        not change to the plan of `before` still has the one from before that."""
+        running = dict(self.network.queries)
+        kept = {name for name, query in after.items() if name in running and query.same_results(running[name])}
+        swapped = {n for n, q in after.items() if n in running and n not in kept and running[n].same_question(q)}
+        for old in before:
+            if old in running and old not in kept | swapped:
+                # Nobody takes the results of a query that the plan does not have. It may run what others change to.
+                self.network.remove(old, discard=True)
+        refused = self._swap([after[name] for name in after if name in swapped])
+        for new, query in after.items():
+            if new in kept | swapped:
+                altered = query if new not in refused else replace(query, plan=running[new].plan)
+                # A query may have failed while its plan was changed.
+                if new in self.network.queries and altered != self.network.queries[new]:
+                    self.network.alter(altered)
+            elif before.get(new) != query:
+                failure = self._obstacle(query)
+                if failure is None:
+                    self.network.add(query)
+                else:
+                    self.network.refuse(failure)
+
+    def _swap(self, queries: Sequence[Query]) -> set[str]:
+        """Gives queries other plans; those whose state would be lost keep theirs, and are returned. One may become
+        possible by another."""
+        left = list(queries)
+        while left:
+            refused: list[Query] = []
+            for query in left:
+                try:
+                    self.network.swap(query)
+                except ValueError as error:
+                    _LOG.warning("%s", error)
+                    refused.append(query)
+            if len(refused) == len(left):
+                break
+            left = refused
+        return {query.name for query in left}
 
     def advance(self, event_times: Mapping[str, int]) -> None:
         """Raises the watermarks to those of the newest event times that the streams have reached on any replica."""

@@ -20,6 +20,7 @@ from headgate.operators.matching import Matcher
 from headgate.operators.registry import implements
 from headgate.operators.runs import Runs
 from headgate.operators.settings import Settings
+from headgate.operators.weights import expanded
 
 
 @implements(Aggregate, when=lambda node: node.window is None)
@@ -56,6 +57,7 @@ class LiveChanges:
     def _read(self, batch: Batch) -> tuple[list[pa.Array], list[pa.Array], int]:
         """The flat keys and the inputs of the calls of each row, and the number of rows."""
         exprs = self._exprs
+        batch = expanded(batch)
         if batch.mask is not None:
             batch, exprs = self._input.materialized(batch), self._input.exprs
         rows = batch.rows.num_rows
