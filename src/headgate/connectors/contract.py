@@ -78,22 +78,28 @@ class StreamSource(Connector):
     def group_key(self, stream: Stream) -> object:
         """See `StreamOpener`."""
         place = stream.options.get(self.together or "")
-        if place is None or any(sign in place for sign in "*?[]{},"):
+        if place is None or any(sign in place for sign in "*?[]{},\\"):
             return None
         rest = tuple(sorted((key, value) for key, value in stream.options.items() if key != self.together))
         return (self.name, stream.schema.names, stream.schema, rest)
 
-    def combine(self, values: Sequence[str]) -> tuple[str, list[str]]:
-        """One value of the option `together` for several, and Spark SQL that is true for the rows of each."""
+    def overlap(self, one: Stream, other: Stream) -> bool:
+        """See `StreamOpener`."""
+        return self.together is not None and one.options[self.together].strip() == other.options[self.together].strip()
+
+    def combine(self, spark: Any, values: Sequence[str]) -> tuple[str, list[str]]:
+        """One value of the option `together` for several that do not overlap, and Spark SQL that is true for the rows
+        of each."""
+        del spark
         raise NotImplementedError(f"{self.name} reads each stream alone")
 
-    def group(self, streams: Sequence[Stream]) -> SourceGroup:
+    def group(self, spark: Any, streams: Sequence[Stream]) -> SourceGroup:
         """How several streams are read as one."""
         options = dict(streams[0].options)
         if len(streams) == 1:
             return SourceGroup(options)
         assert self.together is not None
-        options[self.together], tests = self.combine([stream.options[self.together] for stream in streams])
+        options[self.together], tests = self.combine(spark, [stream.options[self.together] for stream in streams])
         cases = " ".join(f"WHEN {test} THEN {number}" for number, test in enumerate(tests))
         return SourceGroup(options, [f"CASE {cases} END AS {MEMBER}"], f"`{MEMBER}`")
 

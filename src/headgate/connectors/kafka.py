@@ -127,11 +127,13 @@ class KafkaSource(SparkFormatSource):
         left = _from_value(options, schema)
         return avro_problem(options, left, True) or value_problem(VALUE_FORMAT, options, left)
 
-    def combine(self, values: Sequence[str]) -> tuple[str, list[str]]:
-        return ",".join(values), [f"topic = '{quoted(topic)}'" for topic in values]
+    def combine(self, spark: Any, values: Sequence[str]) -> tuple[str, list[str]]:
+        del spark
+        topics = [value.strip() for value in values]
+        return ",".join(topics), [f"topic = '{quoted(topic)}'" for topic in topics]
 
     def open(self, spark: Any, streams: Sequence[Stream]) -> SourceRows:
-        group = self.group(streams)
+        group = self.group(spark, streams)
         stream = streams[0]
         form = VALUE_FORMAT.chosen(stream.options)
         self.provide(spark, stream, *([KAFKA, AVRO] if form == "avro" else [KAFKA]))

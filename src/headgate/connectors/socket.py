@@ -44,4 +44,4 @@ class SocketSource(SparkFormatSource):
     def open(self, spark: Any, streams: Sequence[Stream]) -> SourceRows:
         [stream] = streams
         options = {key: value for key, value in stream.options.items() if key != LINE_FORMAT.name}
-        return columns_of(stream, self.load(spark, stream, options), "value", self.group(streams))
+        return columns_of(stream, self.load(spark, stream, options), "value", self.group(spark, streams))

@@ -295,12 +295,22 @@ class Lanes:
 
     def _groups(self, planned: _PlannedLane) -> list[list[str]]:
         """The streams of a lane, grouped by the source that reads them, in an order that restarts keep."""
-        groups: dict[object, list[str]] = {}
+        groups: list[list[str]] = []
+        by_key: dict[object, list[list[str]]] = {}
         for name in planned.streams:
             stream = self._streams.get(name)
             key = self._sources.group_key(stream) if stream is not None and name not in self._frames else None
-            groups.setdefault(key if key is not None else name, []).append(name)
-        return list(groups.values())
+            alike = by_key.setdefault(name if key is None else key, [])
+            group = next((group for group in alike if not self._overlaps(name, group)), None)
+            if group is None:
+                group = []
+                alike.append(group)
+                groups.append(group)
+            group.append(name)
+        return groups
+
+    def _overlaps(self, name: str, group: list[str]) -> bool:
+        return any(self._sources.overlap(self._streams[name], self._streams[other]) for other in group)
 
     def _open(self, group: list[str]) -> SourceRows:
         for name in group:

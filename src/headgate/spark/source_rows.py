@@ -33,11 +33,15 @@ class StreamOpener(Protocol):
     """Opens declared streams as streaming DataFrames."""
 
     def group_key(self, stream: Stream) -> object:
-        """Streams with equal keys can be read as one source; None if this one is read alone.
+        """Streams with equal keys that do not overlap can be read as one source; None if this one is read alone.
 
         One source for many streams is one listing, one log and one scan a trigger instead of one each: with 27 streams
         that is most of a trigger's time.
         """
+        ...
+
+    def overlap(self, one: Stream, other: Stream) -> bool:
+        """Whether two streams with equal keys may have rows in common. In one source a row belongs to one stream."""
         ...
 
     def limit(self, stream: Stream) -> Mapping[str, str]:
@@ -45,7 +49,8 @@ class StreamOpener(Protocol):
         ...
 
     def open(self, streams: Sequence[Stream]) -> SourceRows:
-        """The rows of one stream, or of several with the same key; SourceError if they cannot be read."""
+        """The rows of one stream, or of several with the same key that do not overlap; SourceError if they cannot be
+        read."""
         ...
 
 
