@@ -133,7 +133,7 @@ class FileSource(SparkFormatSource):
         tagged = frame.selectExpr("*", *group.tag) if group.tag else frame
         folders = [folder_of(stream.options["path"]).local for stream in streams]
         watched = None if None in folders else tuple(folder for folder in folders if folder is not None)
-        return SourceRows(tagged, f"`{RAW}`" if self.parsed else None, group.member, watched)
+        return SourceRows(tagged, f"`{RAW}`" if self.parsed else None, group.member, watched, self.parsed)
 
     def schema(self, stream: Stream) -> Schema | None:
         """The columns that the reader is given."""

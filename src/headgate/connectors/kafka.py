@@ -18,6 +18,7 @@ from headgate.graph.queries import Stream
 from headgate.graph.types import BIGINT, BINARY, INT, STRING, TIMESTAMP, Schema, sql_name
 from headgate.spark.packages import AVRO, KAFKA
 from headgate.spark.source_rows import SourceError, SourceRows
+from headgate.spark.valid_text import valid_text
 
 VALUE_FORMAT = value_format("json", "csv", "avro", "text", "raw")
 DEAD_LETTER_TOPIC = OptionDeclaration(
@@ -172,7 +173,7 @@ def _rows(stream: Stream, frame: Any, form: str, group: SourceGroup) -> SourceRo
         fields = [f"row.{value} AS {value}" for value in values]
         return SourceRows(parsed.selectExpr(*fields, flaw, *names, *kept), f"`{RAW}`", group.member)
     parsed = frame.selectExpr(f"{parsed_row(form, text, left)} AS row", *own, *group.tag)
-    return SourceRows(parsed.selectExpr("row.*", *names, *kept), f"`{RAW}`", group.member)
+    return SourceRows(parsed.selectExpr("row.*", *names, *kept), f"`{RAW}`", group.member, valid=True)
 
 
 def _own_columns(options: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -210,7 +211,7 @@ def _own_sql(option: str, stream: Stream) -> str:
     type_ = next(field.type for field in stream.schema.fields if field.name.lower() == name)
     if column != "key" or type_ == BINARY:
         return column
-    text = "CAST(key AS STRING)"
+    text = valid_text("CAST(key AS STRING)", STRING)
     return text if type_ == STRING else f"try_cast({text} AS {sql_name(type_)})"
 
 

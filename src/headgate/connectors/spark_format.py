@@ -16,6 +16,7 @@ from headgate.spark.packages import Package, PackageError, provide, see_added
 from headgate.spark.results import ExecutorWriter, SinkError, Writer
 from headgate.spark.source_rows import SourceError, SourceRows
 from headgate.spark.spark_errors import expecting_errors
+from headgate.spark.valid_text import valid_text
 
 _NOT_FOUND = ("DATA_SOURCE_NOT_FOUND", "_DATA_SOURCE_NOT_ENABLED")
 
@@ -94,7 +95,8 @@ class SparkFormatTable(StaticTable):
     def open(self, spark: Any, table: Table) -> Any:
         try:
             frame = self.load(spark, table)
-            return frame.selectExpr(*(f"CAST(`{f.name}` AS {_sql(f)}) AS `{f.name}`" for f in table.schema.fields))
+            valid = ((f, valid_text(f"`{f.name}`", f.type)) for f in table.schema.fields)
+            return frame.selectExpr(*(f"CAST({value} AS {_sql(f)}) AS `{f.name}`" for f, value in valid))
         except Exception as error:
             said = without_secrets(reason(error), table.options)
             raise SourceError(f"table {table.name}: source {table.source}: {said}") from error

@@ -21,12 +21,14 @@ class SourceRows:
     `flaw` is Spark SQL that is not null for a malformed row: its raw text. `member` is Spark SQL for the position, in
     the group, of the stream that a row belongs to; None if the group has one stream. `folders`: local folders, or
     patterns of folders, in which a file must appear before there are new rows; None if rows come from elsewhere.
+    `valid`: all texts are valid UTF-8, as Spark's parsers make them.
     """
 
     frame: Any
     flaw: str | None = None
     member: str | None = None
     folders: tuple[str, ...] | None = None
+    valid: bool = False
 
 
 class StreamOpener(Protocol):
