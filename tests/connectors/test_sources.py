@@ -21,7 +21,7 @@ ROWS = [("a", "1"), (None, "2"), ("b", None)]
 COLUMNS = {"text": "value STRING", "rate": "timestamp TIMESTAMP, value BIGINT", "socket": "k STRING, v STRING"}
 COLUMNS["rate-micro-batch"] = COLUMNS["rate"]
 # Options that our own code uses up; those of one group exclude each other.
-OURS = {"value_format", "avro_schema", "avro_framing", "dead_letter_topic"}
+OURS = {"value_format", "avro_schema", "avro_framing", "avro_schema_id", "dead_letter_topic"}
 OURS |= {f"{column}_column" for column in ("key", "timestamp", "topic", "partition", "offset", "headers")}
 EXCLUSIVE = (
     {"subscribe", "subscribePattern", "assign"},

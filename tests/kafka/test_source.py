@@ -191,3 +191,18 @@ def test_two_streams_of_one_topic(spark: Any, tmp_path: Path, topics: Topics) ->
     engine.run_once()
     found = {name: sorted(engine.results(f"q_{name}").column("v").to_pylist()) for name in ("one", "two", "three")}
     assert found == {"one": [0, 1, 2], "two": [0, 1, 2], "three": [7]}
+
+
+def test_values_of_another_schema_are_dead_letters(spark: Any, tmp_path: Path, topics: Topics) -> None:
+    other = [value.replace(b"\7", b"\x08", 1) for value in _avro(spark, ROWS[:1], True)]
+    topics.send("in", [*_avro(spark, ROWS, True), *other])
+    form = {"value_format": "avro", "avro_framing": "registry", "avro_schema": json.dumps(AVRO)}
+    engine = _engine(spark, tmp_path)
+    for name, more in (("any", {}), ("one", {"avro_schema_id": "7"})):
+        options = topics.options(subscribe=topics.name("in"), startingOffsets="earliest", **form, **more)
+        engine.execute(f"CREATE STREAM s_{name} (k STRING, v INT) USING kafka {options}")
+        engine.query(f"q_{name}", f"SELECT k, v FROM s_{name}")
+    engine.run_once()
+    assert _rows(engine, "q_any") == _sorted([*ROWS, ROWS[0]])
+    assert _rows(engine, "q_one") == _sorted(ROWS)
+    assert engine.metrics()["dead_letters"] == {"s_one": 1}

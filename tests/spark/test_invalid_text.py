@@ -26,7 +26,7 @@ def test_text_that_is_not_utf_8(spark: Any, tmp_path: Path) -> None:
     rows.write.parquet(str(tmp_path / "parquet"))
     engine = hg.Engine(checkpoint=str(tmp_path / "ck"), spark=spark)
     columns = {"lines": "value STRING", "json": "k STRING", "csv": "k STRING, n INT", "parquet": f"k STRING, {NESTED}"}
-    selects = {name: "*" for name in columns} | {"lines": "value, upper(value) AS u"}
+    selects = dict.fromkeys(columns, "*") | {"lines": "value, upper(value) AS u"}
     for name, declared in columns.items():
         source = "text" if name == "lines" else name
         engine.execute(f"CREATE STREAM {name}s ({declared}) USING {source} OPTIONS (path '{tmp_path / name}')")
