@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headgate.connectors.avro_values import AVRO_OPTIONS, avro_problem, decoded
 from headgate.connectors.contract import Guarantee, SourceGroup, quoted
-from headgate.connectors.kafka_cluster import SERVERS, ClusterProblem, check, subscribed, topic_problem
+from headgate.connectors.kafka_cluster import SERVERS, ClusterProblem, check, require, subscribed, topic_problem
 from headgate.connectors.spark_format import SparkFormatSource, check_columns
 from headgate.connectors.value_format import RAW, parsed_row, value_format, value_problem
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
@@ -104,7 +104,7 @@ class KafkaSource(SparkFormatSource):
     guarantee = Guarantee(
         True,
         "the commit of an epoch names the offsets that it has read, while Kafka keeps the messages",
-        "tests/kafka/test_kafka_to_kafka.py",
+        "tests/kafka/test_kafka_to_kafka.py::test_nothing_is_lost_or_doubled",
     )
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
@@ -141,6 +141,8 @@ class KafkaSource(SparkFormatSource):
         for each in streams:
             try:
                 check(spark, each.options, subscribed(each.options))
+                if DEAD_LETTER_TOPIC.name in each.options:
+                    require(spark, each.options, each.options[DEAD_LETTER_TOPIC.name], DEAD_LETTER_TOPIC.name)
             except ClusterProblem as problem:
                 raise SourceError(f"stream {each.name}: source kafka: {problem}") from problem
         ours = {VALUE_FORMAT.name, DEAD_LETTER_TOPIC.name, *(option.name for option in AVRO_OPTIONS), *_OWN}

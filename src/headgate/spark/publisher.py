@@ -115,6 +115,9 @@ class Publisher:
                 self._thread.join(limit)
                 if self._thread.is_alive() and self._published == before:
                     self._fail(SinkError(f"the sinks did not take the results of an epoch within {limit:g} s"))
+                    for _, writers in self._writers.values():
+                        for writer in writers:
+                            writer.abandon()
                     return
         self._clean()
         self._dead.close()
