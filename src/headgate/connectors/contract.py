@@ -40,7 +40,7 @@ class Guarantee:
 
     exactly_once: bool
     means: str
-    test: str = "tests/connectors/test_sinks.py::test_every_sink_writes_each_epoch_as_it_guarantees"
+    test: str = "tests/connectors/test_restarts.py::test_what_sinks_hold_after_a_crash"
 
     def __str__(self) -> str:
         return f"{'exactly' if self.exactly_once else 'at least'} once: {self.means}"
@@ -68,7 +68,7 @@ class StreamSource(Connector):
     guarantee: Guarantee = Guarantee(
         True,
         "the commit of an epoch names the rows that it has read, and Spark reads what is not committed again",
-        "tests/spark/test_protocol.py",
+        "tests/crash/test_formats.py::test_generated_rows_arrive_once",
     )
 
     @abstractmethod

@@ -91,7 +91,7 @@ class FileSource(SparkFormatSource):
     guarantee = Guarantee(
         True,
         "the commit of an epoch names the files that it has read; a file must not change once it is there",
-        "tests/crash/test_crash.py",
+        "tests/crash/test_formats.py::test_rows_of_every_format_arrive_once",
     )
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:

@@ -30,7 +30,7 @@ class SocketSource(SparkFormatSource):
     guarantee = Guarantee(
         False,
         "lines that were sent while nothing listened, or before a crash, are lost: at most once",
-        "",
+        "tests/spark/test_sources.py::test_lines_before_a_restart_are_lost",
     )
     example = "host 'localhost', port '9999', value_format 'json'"
 
