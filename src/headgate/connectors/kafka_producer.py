@@ -10,8 +10,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +24,8 @@ from headgate.graph import types as t
 from headgate.graph.queries import Query
 from headgate.graph.secrets import without_secrets
 from headgate.spark.results import DriverWriter, Results, SinkError
+
+T = TypeVar("T")
 
 _PLAIN = (t.STRING, t.BOOLEAN, t.TINYINT, t.SMALLINT, t.INT, t.BIGINT, t.DATE)
 """Types whose texts are the same in Arrow and in Spark."""
@@ -187,7 +189,8 @@ class Cluster:
 
             consumer = self._consumer()
             places = [TopicPartition(topic, 0, epoch + 1) for topic in sorted(topics)]
-            self._producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), _PATIENCE)
+            group = consumer.consumer_group_metadata()
+            _retried(lambda: self._producer.send_offsets_to_transaction(places, group, _PATIENCE))
             self._producer.commit_transaction(_PATIENCE)
             consumer.close()
 
@@ -198,8 +201,10 @@ class Cluster:
         from confluent_kafka import TopicPartition
 
         consumer = self._consumer()
-        [place] = consumer.committed([TopicPartition(topic, 0)], _PATIENCE)
-        consumer.close()
+        try:
+            [place] = _retried(lambda: consumer.committed([TopicPartition(topic, 0)], _PATIENCE))
+        finally:
+            consumer.close()
         return bool(place.offset > epoch)
 
     def close(self) -> None:
@@ -327,6 +332,26 @@ def _values(table: pa.Table, form: str) -> Sequence[bytes | None]:
 def _texts(column: pa.ChunkedArray) -> list[bytes | None]:
     """Values as texts, as Spark casts them."""
     return [None if value is None else value.encode() for value in pc.cast(column, t.STRING).to_pylist()]
+
+
+def _retried(action: Callable[[], T]) -> T:
+    """What an action returns, tried again while the brokers are choosing who keeps the offsets of the group."""
+    from confluent_kafka import KafkaError
+
+    passing = (
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    )
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return action()
+        except Exception as error:
+            code = error.args[0].code() if error.args and hasattr(error.args[0], "code") else None
+            if code not in passing or time.monotonic() > until:
+                raise
+        time.sleep(0.1)
 
 
 def _unreachable(error: Exception, options: Mapping[str, str]) -> str:
