@@ -112,7 +112,14 @@ def test_a_sink_whose_topic_nobody_makes(spark: Any, tmp_path: Path, strict_brok
     assert len(topics.read("t")) == 1
 
 
-@pytest.mark.parametrize("more", [{}, {"kafka.max.block.ms": "2000"}], ids=["driver", "spark"])
+UNREADABLE = pytest.mark.xfail(
+    strict=True, reason="the driver's class loader lacks Kafka's exceptions: Spark reports UnknownReason, not the topic"
+)
+
+
+@pytest.mark.parametrize(
+    "more", [{}, pytest.param({"kafka.max.block.ms": "2000"}, marks=UNREADABLE)], ids=["driver", "spark"]
+)
 def test_a_topic_by_column_that_nobody_makes(
     spark: Any, tmp_path: Path, strict_broker: Broker, more: dict[str, str]
 ) -> None:
