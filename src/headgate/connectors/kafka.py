@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headgate.connectors.avro_values import AVRO_OPTIONS, avro_problem, decoded
 from headgate.connectors.contract import Guarantee, SourceGroup, quoted
-from headgate.connectors.kafka_cluster import SERVERS, ClusterProblem, check, subscribed, topic_problem
+from headgate.connectors.kafka_cluster import SERVERS, ClusterProblem, check, require, subscribed, topic_problem
 from headgate.connectors.spark_format import SparkFormatSource, check_columns
 from headgate.connectors.value_format import RAW, parsed_row, value_format, value_problem
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
@@ -18,6 +18,7 @@ from headgate.graph.queries import Stream
 from headgate.graph.types import BIGINT, BINARY, INT, STRING, TIMESTAMP, Schema, sql_name
 from headgate.spark.packages import AVRO, KAFKA
 from headgate.spark.source_rows import SourceError, SourceRows
+from headgate.spark.valid_text import valid_text
 
 VALUE_FORMAT = value_format("json", "csv", "avro", "text", "raw")
 DEAD_LETTER_TOPIC = OptionDeclaration(
@@ -103,7 +104,7 @@ class KafkaSource(SparkFormatSource):
     guarantee = Guarantee(
         True,
         "the commit of an epoch names the offsets that it has read, while Kafka keeps the messages",
-        "tests/kafka/test_kafka_to_kafka.py",
+        "tests/kafka/test_kafka_to_kafka.py::test_nothing_is_lost_or_doubled",
     )
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
@@ -127,17 +128,21 @@ class KafkaSource(SparkFormatSource):
         left = _from_value(options, schema)
         return avro_problem(options, left, True) or value_problem(VALUE_FORMAT, options, left)
 
-    def combine(self, values: Sequence[str]) -> tuple[str, list[str]]:
-        return ",".join(values), [f"topic = '{quoted(topic)}'" for topic in values]
+    def combine(self, spark: Any, values: Sequence[str]) -> tuple[str, list[str]]:
+        del spark
+        topics = [value.strip() for value in values]
+        return ",".join(topics), [f"topic = '{quoted(topic)}'" for topic in topics]
 
     def open(self, spark: Any, streams: Sequence[Stream]) -> SourceRows:
-        group = self.group(streams)
+        group = self.group(spark, streams)
         stream = streams[0]
         form = VALUE_FORMAT.chosen(stream.options)
         self.provide(spark, stream, *([KAFKA, AVRO] if form == "avro" else [KAFKA]))
         for each in streams:
             try:
                 check(spark, each.options, subscribed(each.options))
+                if DEAD_LETTER_TOPIC.name in each.options:
+                    require(spark, each.options, each.options[DEAD_LETTER_TOPIC.name], DEAD_LETTER_TOPIC.name)
             except ClusterProblem as problem:
                 raise SourceError(f"stream {each.name}: source kafka: {problem}") from problem
         ours = {VALUE_FORMAT.name, DEAD_LETTER_TOPIC.name, *(option.name for option in AVRO_OPTIONS), *_OWN}
@@ -170,7 +175,7 @@ def _rows(stream: Stream, frame: Any, form: str, group: SourceGroup) -> SourceRo
         fields = [f"row.{value} AS {value}" for value in values]
         return SourceRows(parsed.selectExpr(*fields, flaw, *names, *kept), f"`{RAW}`", group.member)
     parsed = frame.selectExpr(f"{parsed_row(form, text, left)} AS row", *own, *group.tag)
-    return SourceRows(parsed.selectExpr("row.*", *names, *kept), f"`{RAW}`", group.member)
+    return SourceRows(parsed.selectExpr("row.*", *names, *kept), f"`{RAW}`", group.member, valid=True)
 
 
 def _own_columns(options: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -208,7 +213,7 @@ def _own_sql(option: str, stream: Stream) -> str:
     type_ = next(field.type for field in stream.schema.fields if field.name.lower() == name)
     if column != "key" or type_ == BINARY:
         return column
-    text = "CAST(key AS STRING)"
+    text = valid_text("CAST(key AS STRING)", STRING)
     return text if type_ == STRING else f"try_cast({text} AS {sql_name(type_)})"
 
 

@@ -20,6 +20,7 @@ from headgate.spark.packing import Packing
 from headgate.spark.required_columns import RequiredColumns, required_columns
 from headgate.spark.source_rows import SourceRows, StreamOpener
 from headgate.spark.turns import groups_by_class, streams_of
+from headgate.spark.valid_text import valid_text
 
 
 @dataclass
@@ -298,26 +299,32 @@ class Lanes:
                 shared = RequiredColumns({_cheapest(self._streams[group[0]].schema)}, shared.foreign)
             planned.carried.update(dict.fromkeys(group, shared))
         planned.version += 1
-        flaws = {
-            name: flaw
-            for group in self._groups(planned)
-            for name in group
-            if (flaw := self._open(group).flaw) is not None
-        }
+        rows = {name: self._open(group) for group in self._groups(planned) for name in group}
+        flaws = {name: each.flaw for name, each in rows.items() if each.flaw is not None}
         planned.packing = Packing(
-            {name: _columns(self._streams[name], planned.carried[name]) for name in planned.streams},
+            {name: _columns(self._streams[name], planned.carried[name], rows[name].valid) for name in planned.streams},
             flaws,
             {name: _computed(planned.carried[name]) for name in planned.streams},
         )
 
     def _groups(self, planned: _PlannedLane) -> list[list[str]]:
         """The streams of a lane, grouped by the source that reads them, in an order that restarts keep."""
-        groups: dict[object, list[str]] = {}
+        groups: list[list[str]] = []
+        by_key: dict[object, list[list[str]]] = {}
         for name in planned.streams:
             stream = self._streams.get(name)
             key = self._sources.group_key(stream) if stream is not None and name not in self._frames else None
-            groups.setdefault(key if key is not None else name, []).append(name)
-        return list(groups.values())
+            alike = by_key.setdefault(name if key is None else key, [])
+            group = next((group for group in alike if not self._overlaps(name, group)), None)
+            if group is None:
+                group = []
+                alike.append(group)
+                groups.append(group)
+            group.append(name)
+        return groups
+
+    def _overlaps(self, name: str, group: list[str]) -> bool:
+        return any(self._sources.overlap(self._streams[name], self._streams[other]) for other in group)
 
     def _open(self, group: list[str]) -> SourceRows:
         for name in group:
@@ -370,13 +377,14 @@ def _limits(stream: Stream) -> bool:
     return any(option.lower().endswith("pertrigger") for option in stream.options)
 
 
-def _columns(stream: Stream, carried: RequiredColumns) -> list[tuple[str, pa.DataType, str | None]]:
-    """The declared columns of a stream; columns that no query reads are not carried."""
+def _columns(stream: Stream, carried: RequiredColumns, valid: bool = True) -> list[tuple[str, pa.DataType, str | None]]:
+    """The declared columns of a stream; columns that no query reads are not carried. `valid`: see `SourceRows`."""
     schema: Schema = stream.schema
     columns: list[tuple[str, pa.DataType, str | None]] = []
     for place, column in enumerate(schema.fields):
         quoted = f"`{column.name.replace('`', '``')}`"
-        columns.append((column.name, column.type, quoted if place in carried.columns else None))
+        sql = quoted if valid else valid_text(quoted, column.type)
+        columns.append((column.name, column.type, sql if place in carried.columns else None))
     return columns
 
 

@@ -140,6 +140,9 @@ class Publisher:
             left = len(self._queue) + 1
         if self._abandoned:
             self._fail(SinkError(f"the sinks did not take the results of the last {left} epochs within {limit:g} s"))
+            for _, writers in self._writers.values():
+                for writer in writers:
+                    writer.abandon()
 
     def _put(self, item: _Committed) -> None:
         if self._thread is None:
