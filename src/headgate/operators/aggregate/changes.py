@@ -11,7 +11,7 @@ from headgate.expressions.keys import flat_types, flatten, one_chunk, rebuild
 from headgate.graph.operators import Aggregate
 from headgate.operators.aggregate.calls import Calls
 from headgate.operators.aggregate.output import AggregateOutput
-from headgate.operators.batch import FOREVER, NEVER, Arrival, Batch
+from headgate.operators.batch import Arrival, Batch
 from headgate.operators.columns import NarrowInput, record
 from headgate.operators.contract import Snapshot
 from headgate.operators.division import StateKeys, StateRows, run_parts, run_tables
@@ -86,8 +86,7 @@ class LiveChanges:
         else:
             batches = []
         self._started = True
-        # Nothing is known about event times: a group may change until the end of the stream.
-        return batches, FOREVER if watermark >= FOREVER else NEVER
+        return batches, watermark
 
     def _changed(self, keys: list[pa.Array], states: list[pa.Array]) -> list[Batch]:
         """Updates the groups; returns the new rows of those that are emitted, or were before."""
