@@ -76,7 +76,7 @@ class RankBinder:
             raise binder.error("a SELECT takes one rank; compute the other in another subquery", order)
         count = limit.expression
         if not isinstance(count, exp.Literal) or count.is_string or not count.this.isdigit():
-            raise binder.error("LIMIT takes a whole number here", limit)
+            raise binder.error("LIMIT takes a number of rows, such as LIMIT 10", limit)
         binder.clause = "ORDER BY"
         binder.scope.aliases_first = True
         for term in order.expressions:
@@ -86,7 +86,8 @@ class RankBinder:
             elif 1 <= place <= len(items):
                 expr = items[place - 1][1]
             else:
-                raise binder.error(f"ORDER BY {place}: the SELECT list has {len(items)} columns", term)
+                columns = f"{len(items)} column{'' if len(items) == 1 else 's'}"
+                raise binder.error(f"ORDER BY {place}: the SELECT list has {columns}", term)
             self._order.append(_term(expr, term))
         self._node, self._ranking, self._limit = order, "row_number", int(count.this)
 

@@ -188,14 +188,13 @@ class _SelectBlock:
 
     def bind(self) -> Relation:
         node, outer = self._node, self._outer
-        limited = bool(node.args.get("order") and node.args.get("limit") and node.args.get("distinct") is None)
-        outer._refuse_clauses(node, ("order", "limit") if limited else ())
+        outer._refuse_clauses(node, ("order", "limit"))
         source = SourceBinder(outer.context, outer.script, outer.query, self._ctes).bind(node)
         if GroupBinder.wanted(node, outer.context) or node.args.get("distinct") is not None:
             outer.check_stream(source, node.args["from_"].this)
         self._binder = ExpressionBinder(outer.context, outer.script, Scope(source))
         self._rank = RankBinder(self._binder)
-        self._limited = limited
+        self._limited = bool(node.args.get("order") and node.args.get("limit"))
         self._where()
         if GroupBinder.wanted(node, outer.context):
             relation = self._grouped()
@@ -293,9 +292,18 @@ class _SelectBlock:
             self._rank.limit(self._node, items)
 
     def _final(self, relation: Relation) -> None:
-        """Refuses ORDER BY and LIMIT over rows that are final."""
-        if relation.identity is None:
-            self._outer._refuse_clauses(self._node)
+        """Refuses ORDER BY and LIMIT where they do not say which of the current rows are the first."""
+        node = self._node
+        order, limit = node.args.get("order"), node.args.get("limit")
+        if relation.identity is None or node.args.get("distinct") is not None:
+            self._outer._refuse_clauses(node)
+        elif order is not None and limit is None:
+            message = (
+                "ORDER BY needs LIMIT n: the current rows have no order of their own; sort them where you read them"
+            )
+            raise self._outer.error(message, order)
+        elif limit is not None and order is None:
+            raise self._outer.error("LIMIT needs ORDER BY, which says which of the current rows are the first", limit)
 
     def _windowed(self, relation: Relation, exprs: list[Expr]) -> tuple[Relation, list[Expr]]:
         """window() outside GROUP BY: each row with its window; a hopping one repeats rows. Null times have none."""

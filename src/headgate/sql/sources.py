@@ -34,7 +34,7 @@ _SIDES: dict[tuple[str, str], JoinKind] = {
     ("LEFT", "ANTI"): "anti",
     ("", "ANTI"): "anti",
 }
-_CURRENT = "would wait for rows that no row of the stream meets, which are replaced until the stream ends"
+_CURRENT = "would also need the rows that no row of the stream meets, which change until the stream ends"
 _TABLE_CLAUSES = {
     "pivots": "PIVOT is not supported; write CASE expressions inside aggregates",
     "laterals": "LATERAL VIEW is not supported; compute the rows before they enter the stream",
@@ -198,8 +198,10 @@ class SourceBinder:
                 raise self.error(f"a {how} join {_CURRENT}; keep the stream's side with LEFT JOIN", node)
             return self._paired(left, right.projected() if how == "left" else right, how, node)
         if how not in ("inner", "right"):
-            keep = "RIGHT JOIN" if how in ("left", "full") else f"LEFT {how.upper()} JOIN, the stream first"
-            raise self.error(f"a {how} join here {_CURRENT}; keep the stream's side with {keep}", node)
+            if how in ("semi", "anti"):
+                kept = f"LEFT {how.upper()} JOIN keeps the left side, whose rows are replaced later"
+                raise self.error(f"{kept}; put the stream on the left", node)
+            raise self.error(f"a {how} join {_CURRENT}; keep the stream's side with RIGHT JOIN", node)
         made = self._paired(
             right, left.projected() if how == "right" else left, "left" if how == "right" else how, node
         )
