@@ -35,7 +35,12 @@ class LiveCurrentJoin:
     it. The rows and changes that have become complete are then processed in the order of time: each change is applied
     before the rows that see it, so that only the current rows are kept, indexed by the keys of the join. Late rows of
     the left side are dropped and counted; a row without a time waits for the end of the streams.
+
+    Of the waiting changes of one identity and one time only the last is kept: the others are dropped when there are
+    twice as many as after the last time, and `spare` more.
     """
+
+    spare = 16384
 
     def __init__(self, node: CurrentJoin, settings: Settings) -> None:
         self._node = node
@@ -58,6 +63,7 @@ class LiveCurrentJoin:
         self._rows: list[tuple[int, pa.Table]] = []
         self._changes: list[tuple[int, pa.Table]] = []
         self._next = 0
+        self._kept = 0
         self._watermarks = [NEVER, NEVER]
         self._late = 0
         self._newest = 0.0
@@ -96,6 +102,12 @@ class LiveCurrentJoin:
         identity = flatten([evaluate(e, batch) for e in node.identity])
         since = pa.array(np.full(batch.rows.num_rows, self._watermarks[RIGHT]))
         self._add(self._changes, _table([*rows, *keys, *identity, evaluate(node.deleted, batch), since]))
+        if sum(table.num_rows for _, table in self._changes) > 2 * self._kept + self.spare:
+            waiting = pa.concat_tables([table for _, table in self._changes]).combine_chunks()
+            waiting = last_of_each(waiting, [*self._identity, self._deleted + 1])
+            self._kept = waiting.num_rows
+            self._changes = []
+            self._add(self._changes, waiting)
 
     def _add(self, tables: list[tuple[int, pa.Table]], table: pa.Table) -> None:
         if table.num_rows:
