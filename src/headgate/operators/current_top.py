@@ -96,6 +96,16 @@ class LiveCurrentTop:
         found = pa.Table.from_batches(pieces).combine_chunks().to_batches()
         return found[0] if found else pieces[0]
 
+    def current(self) -> list[Batch]:
+        """The rows that are among the first now, as they have been emitted."""
+        found: list[Batch] = []
+        for run in self._runs:
+            shown = _ranks(run.table, self._stored)
+            rows = pa.array((shown > 0) & ~run.flags)
+            made = self._output(run.table.filter(rows).combine_chunks(), shown[(shown > 0) & ~run.flags], deleted=False)
+            found.append(Batch(made, Arrival.at(self._newest, made.num_rows)))
+        return found
+
     def _replaced(self, changes: pa.Table) -> tuple[pa.Table, list[Hashes]]:
         """Removes the rows that changes replace. Returns the changes as rows, each with the rank at which the row that
         it replaces was shown, and the partitions of the removed rows."""

@@ -121,6 +121,19 @@ class LiveChanges:
             return []
         return [Batch(rows_now, Arrival.at(self._output.newest, rows_now.num_rows))]
 
+    def current(self) -> list[Batch]:
+        """The groups that have been emitted, as they are now."""
+        found: list[Batch] = []
+        for run in self._runs:
+            shown = ~run.flags & one_chunk(run.table.column("shown")).to_numpy(zero_copy_only=False)
+            *columns, _ = [one_chunk(c) for c in run.table.filter(pa.array(shown)).combine_chunks().columns]
+            size = int(shown.sum())
+            if size:
+                values = [*rebuild(columns[: self._keys], self._key_types), *self._calls.results(columns[self._keys :])]
+                rows = record([*values, pa.array(np.zeros(size, bool))], self._names, size)
+                found.append(Batch(rows, Arrival.at(self._output.newest, size)))
+        return found
+
     def _passing(self, rows: pa.RecordBatch, size: int) -> np.ndarray:
         if self._having is None:
             return np.ones(size, bool)
