@@ -152,6 +152,9 @@ class LiveCurrentJoin:
         kept: list[tuple[int, pa.Table]] = []
         for number, table in self._changes:
             times = _times(table, self._deleted + 1)
+            if self._complete(int(times.min())) > complete:
+                kept.append((number, table))
+                continue
             for since in np.unique(times).tolist():
                 part = table.filter(pa.array(times == since)).combine_chunks()
                 if self._complete(since) <= complete:
