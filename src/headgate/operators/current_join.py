@@ -173,7 +173,7 @@ class LiveCurrentJoin:
         hashes = hashed(keys[: len(self._right_keys)], changes.num_rows)
         for run in self._runs:
             for _, rows in self._same.pairs(run, keys, hashes):
-                run.flag(rows)
+                run.flag(rows[~run.flags[rows]])
         there = ~flags(changes.column(self._deleted))
         rows = changes.select(list(range(self._deleted))).filter(pa.array(there)).combine_chunks()
         self._runs.push(rows, hashes[there], np.zeros(rows.num_rows, np.int64))
