@@ -40,6 +40,11 @@ class KafkaWork:
     streams: Sequence[str]
     selections: Mapping[str, TopicSelection]
 
+    @property
+    def windowed(self) -> list[str]:
+        """The queries that emit a window when its watermark has passed."""
+        return [name for name, select in self.queries.items() if "GROUP BY window(" in select]
+
 
 @dataclass(frozen=True)
 class TopicNames:
@@ -81,6 +86,10 @@ class KafkaEngine:
     def wait(self, seconds: float) -> None:
         self._engine.wait(seconds)
 
+    def check(self) -> None:
+        """Raises the error that the engine ended with."""
+        self._engine.wait(0.0)
+
     def stop(self) -> None:
         self._engine.stop()
 
@@ -104,6 +113,10 @@ class _Streaming:
 
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
+        self.check()
+
+    def check(self) -> None:
+        """Raises the error of a query that has failed."""
         for query in self._running:
             error = query.exception()
             if error is not None:
@@ -133,20 +146,24 @@ class KafkaPlain(_Streaming):
 
 
 class KafkaExpert(_Streaming):
-    """One streaming query for all selections: each row is repeated for the queries that want it, and written once."""
+    """One streaming query for all selections: the conditions of a row's topic say into which topics it is written."""
 
     def start(self) -> None:
-        cases = [
-            f"CASE WHEN topic = '{self._place.source(each.stream)}' AND {each.condition}"
-            f" THEN '{self._place.sink(name)}' END"
-            for name, each in self._work.selections.items()
-        ]
-        wanted = f"explode(filter(array({', '.join(cases)}), name -> name IS NOT NULL)) AS topic"
+        cases = []
+        for stream in self._work.streams:
+            wanted = ", ".join(
+                f"CASE WHEN {each.condition} THEN '{self._place.sink(name)}' END"
+                for name, each in self._work.selections.items()
+                if each.stream == stream
+            )
+            cases.append(f"WHEN '{self._place.source(stream)}' THEN array({wanted})")
+        wanted = f"explode(CASE topic {' '.join(cases)} END) AS wanted"
         value = "to_json(struct(ts, location, temperature, arrived)) AS value"
 
         def write(frame: Any, batch: int) -> None:
             del batch
-            rows = frame.selectExpr(value, wanted)
+            # A higher-order function (`filter`) instead of the explosion and `where` would be interpreted.
+            rows = frame.selectExpr("*", wanted).where("wanted IS NOT NULL").selectExpr(value, "wanted AS topic")
             rows.write.format("kafka").option("kafka.bootstrap.servers", self._place.servers).save()
 
         frame = self._read(",".join(self._place.source(stream) for stream in self._work.streams))
