@@ -18,7 +18,7 @@ def sent_rows(spark: Any, place: TopicNames, work: KafkaWork) -> dict[str, Any]:
     """The rows in the topics now: a frame for each stream."""
     names = {place.source(stream): stream for stream in work.streams}
     reader = spark.read.format("kafka").option("kafka.bootstrap.servers", place.servers)
-    reader = reader.option("subscribe", ",".join(names)).option("kafka.fetch.max.wait.ms", "1")
+    reader = reader.option("subscribe", ",".join(names)).option("kafka.fetch.max.wait.ms", "0")
     rows = reader.load().selectExpr(f"from_json(CAST(value AS STRING), '{SCHEMA}') AS row", "topic")
     # Read once, as Arrow: the queries of a side may still run, and Spark's jobs wait for theirs.
     table = rows.selectExpr("row.*", "topic").toArrow()
