@@ -15,6 +15,8 @@ from headgate.engine import Engine
 
 DELAY = 1.0
 """Seconds that a watermark is behind the newest row, on all sides."""
+_STAGE = 100
+"""Selections, at most, whose code fits into one method of Java."""
 _STOPPERS = 16
 """Streaming queries that are stopped at the same time."""
 
@@ -157,15 +159,19 @@ class KafkaExpert(_Streaming):
                 if each.stream == stream
             )
             cases.append(f"WHEN '{self._place.source(stream)}' THEN array({wanted})")
-        wanted = f"explode(CASE topic {' '.join(cases)} END) AS wanted"
+        every = f"CASE topic {' '.join(cases)} END AS every"
         value = "to_json(struct(ts, location, temperature, arrived)) AS value"
 
         def write(frame: Any, batch: int) -> None:
             del batch
             # A higher-order function (`filter`) instead of the explosion and `where` would be interpreted.
-            rows = frame.selectExpr("*", wanted).where("wanted IS NOT NULL").selectExpr(value, "wanted AS topic")
+            each = frame.selectExpr("*", every).selectExpr("*", "explode(every) AS wanted").where("wanted IS NOT NULL")
+            rows = each.selectExpr(value, "wanted AS topic")
             rows.write.format("kafka").option("kafka.bootstrap.servers", self._place.servers).save()
 
+        # The code of a whole stage is one method, at most 64 KB; that of a projection is divided into several.
+        fits = len(self._work.queries) <= _STAGE
+        self._spark.conf.set("spark.sql.codegen.wholeStage", str(fits).lower())
         frame = self._read(",".join(self._place.source(stream) for stream in self._work.streams))
         writer = frame.writeStream.foreachBatch(write)
         self._running.append(writer.option("checkpointLocation", f"{self._folder}/all").start())
