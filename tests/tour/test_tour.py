@@ -15,7 +15,7 @@ from headgate.spark.packages import KAFKA, KAFKA_BROKER, PackageError, fetched
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [[], ["--kafka"]])
+@pytest.mark.parametrize("options", [[], ["--kafka"]], ids=["folders", "kafka"])
 def test_the_tour_compares_both_sides_and_writes_a_report(tmp_path: Path, options: list[str]) -> None:
     if options:
         try:

@@ -91,8 +91,9 @@ class OutputTopics:
             try:
                 return int(consumer.get_watermark_offsets(topic, _PATIENCE)[1])
             except KafkaException as error:
-                # A new topic has no leader at first.
-                if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > until:
+                # The broker does not know a new topic at first, or who leads it.
+                new = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
+                if error.args[0].code() not in new or time.monotonic() > until:
                     raise
                 time.sleep(0.02)
 
