@@ -41,11 +41,12 @@ FETCH_WAIT = OptionDeclaration(
     "kafka.fetch.max.wait.ms",
     "milliseconds for which the broker holds a request for messages that do not exist yet",
     "integer",
-    default="1",
+    default="0",
 )
 """Kafka's own default is 500. Its consumer asks for the next messages before it returns those it has, and Spark's
-reader then asks for the end of the partition, on the same connection: that answer waits behind the held request, for
-every partition and micro-batch. Spark reads only messages that exist, so there is nothing to hold a request for."""
+reader then asks for both ends of the partition, on the same connection: that answer waits behind the held request, for
+every partition and micro-batch. Spark reads only messages that exist, so there is nothing to hold a request for. Even
+1 ms costs: a broker holds requests on a timer, and reading nine partitions took 60 ms with 1, 20 ms with 0."""
 
 
 def _column_option(name: str) -> OptionDeclaration:
