@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -123,7 +124,7 @@ class EngineRun:
             options.budget,
             self._owner,
             hosts,
-            lambda replicas: hosts_on_a_node(spark, replicas),
+            partial(hosts_on_a_node, spark),
         )
         undo.callback(epochs.end_hosts)
         if local:
@@ -140,7 +141,9 @@ class EngineRun:
         undo.callback(lambda: self._publisher.close(self._close_timeout))
         self._pace = Pace(options.trigger_cores, ProcessorUse(engine_processes(spark, self._host_processes)))
         committed = Plan.load(checkpoint, epochs.commit.plan).queries if epochs.commit.plan else ()
-        self.tuning = LiveTuning(options, committed, declared, self._metrics, self._pace, lambda: self._beside)
+        self.tuning = LiveTuning(
+            options, committed, declared, self._metrics, self._pace, lambda: hosts_on_a_node(spark, self.replicas)
+        )
         self.resumption = Resumption.of(checkpoint, epochs.commit, declared.queries)
         for query in taken_over(checkpoint, epochs.commit, declared.queries, catalog.classes):
             catalog.put_query(query)
