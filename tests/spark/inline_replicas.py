@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from headgate.connectors.registry import RegisteredSinks
@@ -18,6 +17,7 @@ from headgate.spark.delivery import Delivery
 from headgate.spark.epochs import Epoch, Epochs
 from headgate.spark.host import Host
 from headgate.spark.jobs import Answers
+from headgate.spark.key_slots import owners
 from headgate.spark.lanes import _columns
 from headgate.spark.messages import EpochAnswer, JobRequest
 from headgate.spark.packing import Packing
@@ -26,7 +26,6 @@ from headgate.spark.plan import Plan
 from headgate.spark.replicas import parts_of, placed
 from headgate.spark.required_columns import required_columns
 from headgate.sql import Catalog
-from tests.replicas.harness import owners
 from tests.spark.inline import ADDRESS, Frame, lane_batch, packed
 
 
@@ -68,7 +67,7 @@ class InlineReplicas:
                 there = np.arange(batch.num_rows) % plan.replicas
             elif route.kind == "key":
                 taken = Batch(rows, Arrival.at(0.0, rows.num_rows))
-                there = self.owners([evaluate(key, taken) for key in route.keys], plan.replicas)
+                there = owners(plan.placement, stream, [evaluate(key, taken) for key in route.keys])
             mask |= (there == replica).astype(np.int64) << bit
         if not routes:
             return [batch] if replica == 0 else []
@@ -82,9 +81,6 @@ class InlineReplicas:
 
     def close(self) -> None:
         pass
-
-    def owners(self, keys: Sequence[pa.Array], replicas: int) -> npt.NDArray[np.int64]:
-        return owners(keys, replicas)
 
     def cancel(self) -> None:
         raise AssertionError("nothing runs in the background here")

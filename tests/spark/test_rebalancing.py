@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from headgate.spark.balance import Balance
+from headgate.spark.balance import Balance, BetterPlacement
 from headgate.spark.placement import Placement
 from headgate.spark.plan import Plan
 from headgate.spark.rebalancing import Rebalancing
@@ -31,9 +31,9 @@ class FakeDriver:
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
-    monkeypatch.setattr(Balance, "better", lambda *_: on(1, 0, 1, 0))
+    monkeypatch.setattr(Balance, "better", lambda *_: BetterPlacement(on(1, 0, 1, 0), 2.0, 1.0))
     found = FakeDriver(Plan(queries(), "cqc", placement=on(0, 0, 1, 1)))
-    Rebalancing(cast(Any, found), cast(Any, found)).report({"operators": []})
+    Rebalancing(cast(Any, found), cast(Any, found), lambda _: None).report({"operators": []}, {})
     assert len(found.due) == 1
     return found
 
