@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException
 
 from headgate.connectors.registry import connectors, open_sink
 from headgate.connectors.table_format import FormatTable
@@ -57,6 +55,9 @@ class Lake:
         self._refresh(options)
         self.spark.sql(statement.format(self.named(options)))
 
+    def create(self, columns: str, options: Mapping[str, str]) -> None:
+        self.spark.sql(f"CREATE TABLE {self.named(options)} ({columns}) USING {self.format}")
+
     def maintain(self, options: Mapping[str, str]) -> None:
         self._refresh(options)
         for statement in self.maintenance(self.named(options)):
@@ -69,8 +70,8 @@ class Lake:
 
     def _refresh(self, options: Mapping[str, str]) -> None:
         """A catalog may keep tables as they were."""
-        with suppress(AnalysisException):
-            self.spark.catalog.refreshTable(self.named(options))
+        if "table" in options:
+            self.spark.catalog.refreshTable(options["table"])
 
     def query(self, options: Mapping[str, str], select: str) -> Query:
         """A query over `s (k STRING, v INT)` into a table."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from headgate.connectors.columns import KEY
 from headgate.connectors.contract import Guarantee, quoted
+from headgate.connectors.iceberg_partitions import PARTITION_BY, partitions_problem
 from headgate.connectors.iceberg_table import PROPERTIES, IcebergTable
 from headgate.connectors.table_connectors import (
     MERGE_SCHEMA,
@@ -16,7 +17,8 @@ from headgate.connectors.table_connectors import (
     FormatSource,
     FormatStaticTable,
 )
-from headgate.graph.options import OptionDeclaration, OptionSet
+from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
+from headgate.graph.types import Schema
 
 
 class IcebergSource(FormatSource):
@@ -80,9 +82,7 @@ class IcebergSink(FormatSink):
         (
             *PLACE,
             KEY,
-            OptionDeclaration(
-                "partitionBy", "partitions of a new table: columns or transforms, as `day(ts), bucket(16, k)`"
-            ),
+            PARTITION_BY,
             MERGE_SCHEMA,
         ),
         one_of=ONE_PLACE,
@@ -94,3 +94,8 @@ class IcebergSink(FormatSink):
         "tests/iceberg/test_kills.py",
     )
     example = "path '{folder}/out'"
+
+    def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
+        parts = options.get(PARTITION_BY.name)
+        problem = None if parts is None else partitions_problem(parts, schema)
+        return problem or super().problem(options, schema)

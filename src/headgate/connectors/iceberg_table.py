@@ -1,6 +1,6 @@
 """An Iceberg table, by its folder or its name in a catalog: its versions, and the snapshots that name epochs.
 
-MERGE takes only tables of a catalog: a folder is opened as a table of a catalog whose warehouse is the folder above.
+MERGE takes only tables of a catalog: a folder is opened as a table of a catalog whose warehouse is a folder above.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from headgate.connectors.columns import named
 from headgate.connectors.contract import quoted
+from headgate.connectors.iceberg_partitions import PARTITION_BY, partitioned_by
 from headgate.connectors.table_format import FormatTable, TableVersions
 from headgate.graph.types import Schema
 from headgate.spark.packages import ICEBERG
@@ -54,9 +55,12 @@ class IcebergTable(FormatTable):
         if self.name is not None:
             return self.name
         place = self.qualified()
-        if place.getParent() is None:
+        above = place.getParent()
+        if above is None:
             raise ValueError(f"{self.path} is no folder that is below another")
-        warehouse = place.getParent().toString()
+        # Without a namespace, a folder called `files` or `history` would be a table of metadata.
+        spaces = [] if above.getParent() is None else [above.getName()]
+        warehouse = (above.getParent() if spaces else above).toString()
         catalog = f"headgate_{hashlib.sha256(warehouse.encode()).hexdigest()[:12]}"
         setting = f"spark.sql.catalog.{catalog}"
         if self.spark.conf.get(setting, None) is None:
@@ -65,7 +69,7 @@ class IcebergTable(FormatTable):
             # Other processes write to the table as well.
             self.spark.conf.set(f"{setting}.cache-enabled", "false")
             self.spark.conf.set(setting, _CATALOG)
-        return f"{catalog}.{named(place.getName())}"
+        return ".".join((catalog, *map(named, (*spaces, place.getName()))))
 
     def problem(self) -> str | None:
         try:
@@ -84,7 +88,7 @@ class IcebergTable(FormatTable):
     def create(self, schema: Schema, options: Mapping[str, str]) -> None:
         given = {name: value for name, value in options.items() if name.lower().startswith(PROPERTIES)}
         properties = ", ".join(f"'{quoted(name)}' '{quoted(value)}'" for name, value in {**_DEFAULTS, **given}.items())
-        parts = f" PARTITIONED BY ({options['partitionBy']})" if "partitionBy" in options else ""
+        parts = f" {partitioned_by(options[PARTITION_BY.name])}" if PARTITION_BY.name in options else ""
         self.spark.sql(
             f"CREATE TABLE IF NOT EXISTS {self.sql_name()} ({ddl(schema)}) USING iceberg{parts}"
             f" TBLPROPERTIES ({properties})"
