@@ -14,6 +14,8 @@ DELTA = Kind(
     "make delta",
     "_delta_log/*.json",
     lambda table: (f"OPTIMIZE {table}", f"VACUUM {table}"),
+    # VACUUM lists a table with so many tasks, by default 10,000.
+    settings=lambda folder: {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "2"},
 )
 
 

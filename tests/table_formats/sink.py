@@ -98,7 +98,8 @@ class SinkTests:
 
             def fails(rows: Any) -> None:
                 written(rows)
-                raise next(failures)
+                for failure in failures:
+                    raise failure
 
             monkeypatch.setattr(writer, "_write", fails)
         for _ in range(2):
