@@ -29,7 +29,9 @@ from tests.connectors.recorder import Recorder
 
 ROWS = [("a", "1"), ("b", 'x, "y" \\ z'), (None, "3"), ("a", ""), ("c/d=e", "ü"), ("b", "6")]
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.string())])
-FOLDERS = sorted(name for name, sink in sinks().items() if name not in ("delta", "iceberg") and sink.options.find("path") is not None)
+FOLDERS = sorted(
+    name for name, sink in sinks().items() if name not in ("delta", "iceberg") and sink.options.find("path") is not None
+)
 
 W = TypeVar("W", bound=Writer)
 

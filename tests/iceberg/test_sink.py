@@ -62,7 +62,9 @@ def test_what_a_table_is_refused_for(lake: Lake, tmp_path: Path) -> None:
 
     for table in ("no_such_table", "no_such_catalog.db.t"):
         said = refused(table=table)
-        assert said.startswith(f"query q: sink iceberg: table {table}: it is in no Iceberg catalog: give a path, or set")
+        assert said.startswith(
+            f"query q: sink iceberg: table {table}: it is in no Iceberg catalog: give a path, or set"
+        )
     said = refused(path=str(tmp_path / "t"), partitionBy="no_such_column")
     assert "no_such_column" in said
     said = refused(path=str(tmp_path / "t"), **{"write.password": "hunter22", "format-version": "99"})

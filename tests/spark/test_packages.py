@@ -91,7 +91,9 @@ def test_settings_of_a_package_are_given_at_the_start(home: Path) -> None:
     (ICEBERG.folder() / "iceberg.jar").touch()
     both = at_start({DELTA, ICEBERG})
     assert both["spark.jars"].split(",") == [str(DELTA.folder() / "delta.jar"), str(ICEBERG.folder() / "iceberg.jar")]
-    assert both["spark.sql.extensions"].split(",") == [dict(each.settings)["spark.sql.extensions"] for each in (DELTA, ICEBERG)]
+    assert both["spark.sql.extensions"].split(",") == [
+        dict(each.settings)["spark.sql.extensions"] for each in (DELTA, ICEBERG)
+    ]
     own = {"spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,org.example.Other"}
     assert at_start({DELTA}, own) == {}, "the user's settings have it"
 

@@ -46,7 +46,9 @@ class KillTests:
                     totals[key] += value
                     counts[key] += 1
                     rows[key, value] += value % 10 == 0
-                table = pa.table([pa.array(column, pa.int32()) for column in zip(*pairs, strict=True)], names=["k", "v"])
+                table = pa.table(
+                    [pa.array(column, pa.int32()) for column in zip(*pairs, strict=True)], names=["k", "v"]
+                )
                 arrive_parquet(tmp_path / "in" / f"{arrived:05d}.parquet", table, 1_700_000_000 + arrived)
                 arrived += 1
 

@@ -1,4 +1,4 @@
-"""What the tests of Delta and Iceberg tables have in common: a session, its tables by folder or by name, maintenance."""
+"""What the tests of Delta and Iceberg have in common: a session, its tables by folder or by name, maintenance."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ class Lake:
     def query(self, options: Mapping[str, str], select: str) -> Query:
         """A query over `s (k STRING, v INT)` into a table."""
         catalog = Catalog(connectors=connectors())
-        catalog.execute(f"CREATE STREAM s (k STRING, v INT) USING rate; CREATE QUERY q {self.into(options)} AS {select}")
+        catalog.execute(
+            f"CREATE STREAM s (k STRING, v INT) USING rate; CREATE QUERY q {self.into(options)} AS {select}"
+        )
         return catalog.queries["q"]
 
     def into(self, options: Mapping[str, str]) -> str:
@@ -122,6 +124,6 @@ class Kind:
 
 
 def rows_of(query: Query, *rows: tuple[Any, ...]) -> pa.Table:
-    """Rows with all columns of a query's plan: after the visible ones those of the identity, and whether it is deleted."""
+    """Rows with all columns of a query's plan: the visible ones, those of the identity, and whether it is deleted."""
     schema = query.plan.schema.arrow()
     return pa.table([pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), schema, strict=True)], schema=schema)
