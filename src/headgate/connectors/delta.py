@@ -16,7 +16,6 @@ from headgate.connectors.table_connectors import (
     FormatSink,
     FormatSource,
     FormatStaticTable,
-    reader_options,
 )
 from headgate.graph.options import OptionDeclaration, OptionSet
 from headgate.graph.queries import Query
@@ -129,5 +128,6 @@ class _DeltaWriter(SparkFormatWriter):
 
 
 def _read(reader: Any, table: DeltaTable, options: Mapping[str, str]) -> Any:
-    reading = reader.format("delta").options(**reader_options(options))
-    return reading.table(table.name) if table.name is not None else reading.load(table.path)
+    given = {name: value for name, value in options.items() if name != "table"}
+    reading = reader.format("delta").options(**given)
+    return reading.table(table.name) if table.name is not None else reading.load()

@@ -42,20 +42,17 @@ class FormatSource(SparkFormatSource):
             raise SourceError(f"stream {stream.name}: source {self.name}: {problem}")
         table = self.table_class.of(spark, stream.options)
         try:
-            problem = table.problem()
-            frame = None if problem is not None else self.rows(table, stream.options)
+            frame = self.rows(table, stream.options)
         except Exception as error:
-            said = self.table_class.reason(error, stream.options)
+            said = table.problem_after(error, stream.options)
             raise SourceError(f"stream {stream.name}: source {self.name}: {table}: {said}") from error
-        if problem is not None:
-            raise SourceError(f"stream {stream.name}: source {self.name}: {table}: {problem}")
         check_columns(stream, f"{self.name}: {table}", frame)
         return SourceRows(frame)
 
     def rows(self, table: Any, options: Mapping[str, str]) -> Any:
         """A streaming DataFrame of a table that exists."""
-        reader = table.spark.readStream.format(self.name)
-        return reader.options(**reader_options(options)).table(table.sql_name())
+        given = {name: value for name, value in options.items() if name not in ("path", "table")}
+        return table.spark.readStream.format(self.name).options(**given).table(table.sql_name())
 
 
 class FormatStaticTable(SparkFormatTable):
@@ -111,11 +108,6 @@ class FormatSink(SparkFormatSink):
         opened = FormatTableWriter(spark, query, options, self.table_class, name, key)
         opened.prepare()
         return opened
-
-
-def reader_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options that are not the place of a table."""
-    return {name: value for name, value in options.items() if name not in ("path", "table")}
 
 
 def _both_given(options: Mapping[str, str], alternatives: tuple[tuple[str, str], ...] = ()) -> OptionProblem | None:

@@ -65,6 +65,14 @@ class FormatTable(ABC):
         said = cls._not_from_the_start() if cls._unconfigured(error) else spark_reason(error)
         return without_secrets(said, options)
 
+    def problem_after(self, error: Exception, options: Mapping[str, str]) -> str:
+        """Why the table cannot be read, after an error in reading it."""
+        try:
+            problem = self.problem()
+        except Exception as other:
+            return self.reason(other, options)
+        return problem or self.reason(error, options)
+
     @classmethod
     def _unconfigured(cls, error: Exception) -> bool:
         return cls.unconfigured is not None and cls.unconfigured in str(error)
