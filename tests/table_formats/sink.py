@@ -5,9 +5,9 @@ The tests of each format inherit them, so that they run in its own session.
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -130,13 +130,13 @@ class SinkTests:
 
         monkeypatch.setattr(writer, "_last_changes", slow)
         rows = outboxed(tmp_path / "ck", query, 1, rows_of(query, ("a", 2), ("c", 2)))
-        publishing = threading.Thread(target=writer.publish, args=(rows,))
-        publishing.start()
-        wait_until(reading.exists)
-        lake.sql("INSERT INTO {} VALUES ('other', 9)", options)
-        lake.sql("UPDATE {} SET v = 7 WHERE k = 'b'", options)
-        go.touch()
-        publishing.join(LIMIT)
+        with ThreadPoolExecutor() as thread:
+            publishing = thread.submit(writer.publish, rows)
+            wait_until(reading.exists)
+            lake.sql("INSERT INTO {} VALUES ('other', 9)", options)
+            lake.sql("UPDATE {} SET v = 7 WHERE k = 'b'", options)
+            go.touch()
+            publishing.result(LIMIT)
         lake.open(query).publish(rows)
         assert lake.rows(options) == Counter([("a", 2), ("b", 7), ("c", 2), ("other", 9)])
 
