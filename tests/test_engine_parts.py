@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from headgate.engine import Engine
 from headgate.engine.declarations import Declarations
 from headgate.engine.options import EngineOptions
 from headgate.engine.query_sinks import QuerySinks
@@ -16,6 +19,7 @@ from headgate.runtime.modes import mode_of
 from headgate.spark.lazy_session import LazySession
 from headgate.spark.results import Results
 from headgate.sql import Catalog
+from tests.waiting import LIMIT
 
 
 def declarations() -> Declarations:
@@ -98,3 +102,26 @@ def test_wrong_options_are_refused(wrong: dict[str, float], says: str) -> None:
     assert EngineOptions(**given).dead_letters == "/none/dead-letters"
     with pytest.raises(ValueError, match=says):
         EngineOptions(**{**given, **wrong})
+
+
+def test_metrics_do_not_wait_while_a_change_waits_for_an_epoch() -> None:
+    """Ctrl-C is noticed between two looks at the metrics."""
+    engine = Engine()
+    engine.execute("CREATE STREAM s (v INT) USING json OPTIONS (path 'unused')")
+    engine.query("q", "SELECT v FROM s")
+    held, release = threading.Event(), threading.Event()
+
+    def change() -> None:
+        with engine._lock:
+            held.set()
+            release.wait(LIMIT)
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(change)
+        assert held.wait(LIMIT)
+        try:
+            assert set(engine.metrics()["queries"]) == {"q"}
+        finally:
+            release.set()
+    engine.query("r", "SELECT v FROM s")
+    assert set(engine.metrics()["queries"]) == {"q", "r"}

@@ -63,3 +63,13 @@ def test_rows_of_the_slow_time_are_an_effort_in_one_stream() -> None:
     arriving = ArrivingRows(0, script + WARM_UP, pa.array([0] * 4, EVENT_TIME))
     efforts = {s: DayRows(s, 1.0).rows(arriving, ColumnGenerators(0, s))[2].to_pylist() for s in ("clicks", "events")}
     assert efforts == {"clicks": [1.0, SLOWER, SLOWER, 1.0], "events": [1.0] * 4}
+
+
+@pytest.mark.slow
+def test_the_simulated_day_with_two_fixed_policies() -> None:
+    """One seed of `headgate bench day`."""
+    from headgate.bench.day import run_day
+
+    found = outcome("day", "test", {policy: [run_day(policy, 1)] for policy in ("auto", "cqc", "fifo")}, {})
+    assert found.holds
+    assert found.measured["reachable_specs"] >= 2

@@ -237,3 +237,16 @@ def test_options_of_a_bench(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     ):
         assert headgate(capsys, "bench", "kafka", "--set", wrong)[::2] == (1, said)
     assert headgate(capsys, "bench", "kafka", "--set", "seconds")[0] == 2
+
+
+@pytest.mark.parametrize("form", ["text", "json", "svg"])
+def test_explain_shows_no_password_of_a_database(capsys: pytest.CaptureFixture[str], tmp_path: Path, form: str) -> None:
+    script = tmp_path / "secret.sql"
+    script.write_text(
+        """CREATE STREAM s (k STRING) USING rate;
+        CREATE QUERY q INTO postgresql OPTIONS (url 'jdbc:postgresql://h/db?user=me&password=hunter-in-url',
+        table 't', user 'me', password 'hunter-in-option') AS SELECT k FROM s"""
+    )
+    code, out, err = headgate(capsys, "explain", str(script), "--format", form)
+    assert (code, err) == (0, "")
+    assert "hunter" not in out

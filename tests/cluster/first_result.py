@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from tests.cluster.standalone import Cluster, standalone
+from tests.cluster.standalone import StandaloneCluster, standalone
 from tests.cluster.workers_python import workers_python
 from tests.waiting import LIMIT
 
@@ -58,7 +58,7 @@ def prepare(root: Path) -> None:
     (root / "in" / "a.json").write_text("".join(json.dumps({"k": "a", "v": n}) + "\n" for n in range(10)))
 
 
-def run(cluster: Cluster, root: Path, python: str) -> FirstResult:
+def run(cluster: StandaloneCluster, root: Path, python: str) -> FirstResult:
     """Runs the script until its first result, or until it ends by itself."""
     environment: Mapping[str, str] = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": python}
     command = [sys.executable, "-m", "headgate.cli.main", "run", str(root / "script" / "risks.sql"), "--quiet"]

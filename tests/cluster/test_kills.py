@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cluster.engine import SETTINGS
-from tests.cluster.standalone import ROOT, Cluster, standalone
+from tests.cluster.standalone import ROOT, StandaloneCluster, environment, standalone
 from tests.crash.test_crash import QUERIES, SCRIPT, Arrivals
 from tests.waiting import LIMIT, wait_until
 
@@ -30,10 +31,19 @@ KINDS = {
 }
 
 
+EXCHANGED = {
+    "windows": "SELECT window(ts, '10 seconds') AS win, sum(v) AS s, count(*) AS n FROM a"
+    " GROUP BY window(ts, '10 seconds')",
+    "highest": "SELECT win, ts, k, v FROM (SELECT window(ts, '10 seconds') AS win, ts, k, v, row_number() OVER"
+    " (PARTITION BY window(ts, '10 seconds') ORDER BY v DESC, ts, k) AS place FROM a) WHERE place <= 3",
+}
+"""Queries whose rows come together after an exchange."""
+
+
 class Run:
     """`headgate run` on the cluster, in a session of its own."""
 
-    def __init__(self, root: Path, cluster: Cluster, once: bool = False) -> None:
+    def __init__(self, root: Path, cluster: StandaloneCluster, once: bool = False) -> None:
         settings = {**SETTINGS, "spark.log.level": "ERROR"}
         options = " ".join(f"--conf {name}={value}" for name, value in settings.items())
         arguments = ["run", str(root / "script.sql"), "--checkpoint", str(root / "ck"), "--master", cluster.master]
@@ -43,11 +53,7 @@ class Run:
             stdout=self._log,
             stderr=self._log,
             cwd=ROOT,
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", ""))),
-                "PYSPARK_SUBMIT_ARGS": f"{options} pyspark-shell",
-            },
+            env={**environment(), "PYSPARK_SUBMIT_ARGS": f"{options} pyspark-shell"},
             start_new_session=True,
         )
         self._commits = root / "ck" / "commits"
@@ -65,7 +71,7 @@ class Run:
         self._log.close()
 
 
-def _kill(cluster: Cluster, run: Run, kind: str, chance: random.Random) -> bool:
+def _kill(cluster: StandaloneCluster, run: Run, kind: str, chance: random.Random) -> bool:
     """Kills a process of this kind; False if there is none."""
     if kind == "driver":
         run.kill()
@@ -90,9 +96,12 @@ def test_killed_at_random_moments(tmp_path: Path, kills: int) -> None:
     chance = random.Random(kills)
     root = tmp_path / "run"
     root.mkdir()
-    # Executors do not have the module of the function.
-    text = SCRIPT.format(root=root, **QUERIES).replace("doubled(v)", "v * 2")
-    (root / "script.sql").write_text("\n".join(line for line in text.splitlines() if "FUNCTION" not in line))
+    text = SCRIPT.format(root=root, **QUERIES)
+    text += "".join(
+        f"CREATE QUERY {name} INTO parquet OPTIONS (path '{root}/out/{name}') AS {select};\n"
+        for name, select in EXCHANGED.items()
+    )
+    (root / "script.sql").write_text(text)
     arrivals = Arrivals(root, kills)
     arrivals.more(2)
     killed: Counter[str] = Counter()
@@ -112,20 +121,25 @@ def test_killed_at_random_moments(tmp_path: Path, kills: int) -> None:
             run.wait_for_commit(newest)
         run.kill()
         arrivals.last()
+        before = (root / "log").stat().st_size
         final = Run(root, cluster, once=True)
         assert final.process.wait(LIMIT) == 0, (root / "log").read_text()[-3000:]
+        shown = (root / "log").read_bytes()[before:].decode()
     assert sum(killed.values()) >= kills - 1, killed
-    _check(root)
+    _check(root, shown)
 
 
-def _check(root: Path) -> None:
-    """The results against Spark's, in a session of this process."""
+def _check(root: Path, shown: str) -> None:
+    """The results in folders, and the totals of the last run on the console, against Spark's, in a session of this
+    process."""
     from headgate.spark.session import local_session
 
     spark = local_session("headgate-kills")
     for stream in ("a", "b"):
         spark.read.parquet(str(root / stream)).createOrReplaceTempView(stream)
-    for name, select in QUERIES.items():
+    totals = {m[1]: (int(m[2]), int(m[3])) for m in re.finditer(r"totals: k=(\w+) n=(\d+) s=(\d+)", shown)}
+    assert totals == {r["k"]: (r["n"], r["s"]) for r in spark.sql(QUERIES["totals"]).toArrow().to_pylist()}
+    for name, select in (QUERIES | EXCHANGED).items():
         if name == "totals":
             continue
         rows = [row for f in (root / "out" / name).glob("*.parquet") for row in pq.read_table(f).to_pylist()]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import first_result
-from tests.cluster.standalone import Cluster, standalone
+from tests.cluster.standalone import StandaloneCluster, standalone
 from tests.cluster.workers_python import workers_python
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
     with pytest.MonkeyPatch.context() as patch:
         # The nodes know nothing of this repository.
         patch.delenv("PYTHONPATH", raising=False)
@@ -23,7 +23,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             yield running
 
 
-def test_workers_get_headgate_and_the_modules_of_functions(cluster: Cluster, tmp_path: Path) -> None:
+def test_workers_get_headgate_and_the_modules_of_functions(cluster: StandaloneCluster, tmp_path: Path) -> None:
     root = tmp_path / "run"
     first_result.prepare(root)
     found = first_result.run(cluster, root, workers_python(tmp_path / "python"))
@@ -36,7 +36,7 @@ def test_workers_get_headgate_and_the_modules_of_functions(cluster: Cluster, tmp
     assert first_result.run(cluster, root, str(tmp_path / "python" / "bin" / "python")).rows == [200]
 
 
-def test_a_worker_that_lacks_a_package_is_reported_in_one_line(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_worker_that_lacks_a_package_is_reported_in_one_line(cluster: StandaloneCluster, tmp_path: Path) -> None:
     root = tmp_path / "run"
     first_result.prepare(root)
     python = workers_python(tmp_path / "python", without=("pyarrow",))

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.engine import KEYS, ROWS
-from tests.cluster.standalone import Cluster, run_python, standalone
+from tests.cluster.standalone import StandaloneCluster, run_python, standalone
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
     with standalone(tmp_path_factory.mktemp("cluster")) as running:
         yield running
 
 
 @pytest.mark.parametrize("epochs", [30, 1000])
-def test_no_epoch_restores_its_state(cluster: Cluster, tmp_path: Path, epochs: int) -> None:
+def test_no_epoch_restores_its_state(cluster: StandaloneCluster, tmp_path: Path, epochs: int) -> None:
     found = json.loads(run_python("tests.cluster.engine", cluster.master, tmp_path, epochs)[-1])
     rows = range(found["files"] * ROWS)
     wanted = {f"k{key}": [len(rows[key::KEYS]), sum(rows[key::KEYS])] for key in range(KEYS)}

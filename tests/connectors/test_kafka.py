@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,10 @@ import pytest
 from headgate.connectors import kafka_producer
 from headgate.connectors.kafka_cluster import subscribed
 from headgate.connectors.kafka_producer import Cluster, DirectKafkaWriter, obstacle
-from headgate.spark.results import Results
+from headgate.connectors.kafka_security import for_librdkafka
+from headgate.connectors.kafka_sink import messages
+from headgate.spark.outbox_rows import OutboxRows
+from headgate.spark.results import Results, SinkError
 from tests.connectors.declared import clause, query_into
 
 SERVERS = {"kafka.bootstrap.servers": "h:1"}
@@ -68,7 +72,12 @@ def test_messages_that_the_driver_makes(sent: Sent) -> None:
         ({"value_format": "avro"}, "value_format avro is written by Spark"),
         ({"key": "upper(k)"}, "upper(k) is written by Spark"),
         ({"headers": "d"}, "d is written by Spark"),
-        ({"kafka.security.protocol": "SSL"}, "the option kafka.security.protocol is one of Kafka's client in Java"),
+        ({"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}, None),
+        ({"kafka.security.protocol": "SSL"}, "brokers are checked with the certificates that Java knows"),
+        ({"kafka.security.protocol": "SSL", "delivery": "exactly_once"}, None),
+        ({"kafka.security.protocol": "SSL", "kafka.ssl.truststore.type": "PEM"}, None),
+        ({"kafka.sasl.mechanism": "GSSAPI"}, "the option kafka.sasl.mechanism is one of Kafka's client in Java"),
+        ({"kafka.max.block.ms": "1"}, "the option kafka.max.block.ms is one of Kafka's client in Java"),
         ({"topic_column": "k", "delivery": "exactly_once"}, "it needs the option topic instead of topic_column"),
     ],
 )
@@ -81,10 +90,121 @@ def test_what_the_driver_leaves_to_spark(
     assert obstacle(query, query.sinks[0].options) == said
 
 
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"sasl.jaas.config": f'{PLAIN} username="me" password="a;b\\"c";'}, {"sasl.password": 'a;b"c'}),
+        ({"sasl.jaas.config": f"{SCRAM}\n  username='me' password=x ;"}, {"sasl.password": "x"}),
+        ({"sasl.jaas.config": f'{SCRAM} username="me" password="x" tokenauth="true";'}, None),
+        ({"sasl.jaas.config": 'com.example.Login required username="me" password="x";'}, None),
+        ({"sasl.mechanism": "SCRAM-SHA-512"}, {"sasl.mechanism": "SCRAM-SHA-512"}),
+        ({"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "C"}, {"ssl.ca.pem": "C"}),
+        ({"ssl.truststore.location": "a.jks"}, None),
+        ({"ssl.truststore.type": "JKS"}, None),
+        (
+            {"ssl.keystore.type": "PEM", "ssl.keystore.key": "K", "ssl.keystore.certificate.chain": "C"},
+            {"ssl.key.pem": "K", "ssl.certificate.pem": "C"},
+        ),
+        ({"ssl.endpoint.identification.algorithm": ""}, {"ssl.endpoint.identification.algorithm": "none"}),
+    ],
+)
+def test_how_a_cluster_is_entered(given: Mapping[str, str], wanted: Mapping[str, str] | None) -> None:
+    settings, other = for_librdkafka({f"kafka.{name}": value for name, value in given.items()})
+    if wanted is None:
+        assert other is not None
+        return
+    assert other is None
+    if "sasl.jaas.config" in given:
+        assert settings.pop("sasl.username") == "me"
+    assert settings == wanted
+
+
 def test_without_the_client_spark_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_producer, "installed", lambda: False)
     query = query_into("kafka", clause({**SERVERS, "topic": "t"}))
     assert "pip install 'headgate[kafka]'" in str(obstacle(query, query.sinks[0].options))
+
+
+class Client:
+    """A producer that takes no message; `refusal` is raised when topics are listed."""
+
+    def __init__(self, settings: Mapping[str, Any], refusal: Exception | None = None) -> None:
+        self.settings = settings
+        self.refusal = refusal
+
+    def list_topics(self, topic: str | None = None, timeout: float = 0) -> Any:
+        if topic is not None and self.refusal is not None:
+            raise self.refusal
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=None)})
+
+    def flush(self, timeout: float) -> int:
+        return 0
+
+    def poll(self, timeout: float) -> int:
+        return 0
+
+
+@pytest.fixture
+def clients(monkeypatch: pytest.MonkeyPatch) -> list[Client]:
+    """The producers that are made."""
+    made: list[Client] = []
+    kafka = pytest.importorskip("confluent_kafka")
+
+    def make(settings: Mapping[str, Any]) -> Client:
+        made.append(Client(settings))
+        return made[-1]
+
+    monkeypatch.setattr(kafka, "Producer", make)
+    monkeypatch.setattr(Cluster, "_open", {})
+    return made
+
+
+@pytest.mark.parametrize(("acks", "safe"), [(None, True), ("all", True), ("-1", True), ("1", False), ("0", False)])
+def test_repetitions_are_recognized_where_all_replicas_confirm(
+    clients: list[Client], acks: str | None, safe: bool
+) -> None:
+    Cluster.of({**SERVERS, **({} if acks is None else {"kafka.acks": acks})}, "run", False)
+    assert clients[0].settings.get("acks") == acks
+    assert (clients[0].settings.get("enable.idempotence") == "true") == safe
+
+
+def test_a_writer_that_cannot_be_opened_does_not_keep_the_producer(clients: list[Client]) -> None:
+    query = query_into("kafka", clause({**SERVERS, "topic": "t"}))
+    options = query.sinks[0].options
+    Cluster.of(options, "run", False)
+    clients[0].refusal = ValueError("Broker: not authorized")
+    with pytest.raises(SinkError, match=r"^query q: sink kafka: Broker: not authorized$"):
+        DirectKafkaWriter(query, options, "run")
+    [open_] = Cluster._open.values()
+    open_.close()
+    assert not Cluster._open
+
+
+def test_a_producer_that_is_abandoned_is_not_used_again(clients: list[Client]) -> None:
+    query = query_into("kafka", clause({**SERVERS, "topic": "t"}))
+    first = DirectKafkaWriter(query, query.sinks[0].options, "run")
+    first._cluster._refused = "topic t: it is full"
+    first.abandon()
+    second = DirectKafkaWriter(query, query.sinks[0].options, "run")
+    assert second._cluster._refused is None
+    first.close()
+    assert list(Cluster._open.values()) == [second._cluster]
+    assert len(clients) == 2
+
+
+def test_the_key_of_an_aggregate_without_groups(sent: Sent) -> None:
+    query = query_into("kafka", clause({**SERVERS, "topic": "t"}), select="count(*) AS n")
+    assert obstacle(query, query.sinks[0].options) is None
+    writer = DirectKafkaWriter(query, query.sinks[0].options, "run")
+    rows = pa.table({"n": [1], "deleted": [False]})
+    writer.publish(Results.of("q", 1, rows, 1, True))
+    assert sent.messages == [("t", b'{"n":1}', b"[]", [])]
+    by_spark = messages(OutboxRows(query, 1, "", ()), query.sinks[0].options)
+    assert "CAST('[]' AS BINARY) AS key" in by_spark
 
 
 def test_topics_of_a_stream() -> None:

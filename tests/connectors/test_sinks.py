@@ -6,6 +6,7 @@ import datetime
 import io
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
@@ -399,6 +400,19 @@ def test_other_formats_of_spark(spark: Any, tmp_path: Path) -> None:
     found = spark.read.format("xml").option("rowTag", "row").schema("v STRING").load(str(tmp_path / "out"))
     assert found.count() == len(ROWS)
     assert {"k", "epoch"} <= set(found.columns)
+    # Another query, and another run, write beside it.
+    for name, run in (("p", "run"), ("q", "other")):
+        beside = replace(query, name=name)
+        other = open_sink(spark, beside, beside.sinks[0], run)
+        assert isinstance(other, ExecutorWriter)
+        other.publish(outboxed(tmp_path / f"ck-{name}-{run}", beside, 0, _table(ROWS[:1])))
+    folders = sorted(path.name for path in (tmp_path / "out").iterdir() if path.is_dir())
+    assert [folder.partition("=")[2] for folder in folders] == [
+        "other-q-000000000",
+        "run-p-000000000",
+        "run1-q-000000000",
+        "run1-q-000000001",
+    ]
     with pytest.raises(SinkError, match=r"^query q: sink nosuch: Failed to find the data source: nosuch"):
         _opened(spark, "nosuch", "OPTIONS (path 'x')", ExecutorWriter)
     with pytest.raises(SinkError, match=r"^query q: sink jdbc: .*url"):

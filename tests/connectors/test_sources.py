@@ -9,6 +9,7 @@ import pytest
 
 from headgate.connectors.contract import Connector
 from headgate.connectors.registry import SparkStreams, open_table, sources, tables
+from headgate.connectors.source_folder import folder_of
 from headgate.graph.options import OptionDeclaration
 from headgate.graph.queries import Stream
 from headgate.spark.source_rows import SourceError, SourceRows
@@ -20,7 +21,7 @@ ROWS = [("a", "1"), (None, "2"), ("b", None)]
 COLUMNS = {"text": "value STRING", "rate": "timestamp TIMESTAMP, value BIGINT", "socket": "k STRING, v STRING"}
 COLUMNS["rate-micro-batch"] = COLUMNS["rate"]
 # Options that our own code uses up; those of one group exclude each other.
-OURS = {"value_format", "avro_schema", "avro_framing", "dead_letter_topic"}
+OURS = {"value_format", "avro_schema", "avro_framing", "avro_schema_id", "dead_letter_topic"}
 OURS |= {f"{column}_column" for column in ("key", "timestamp", "topic", "partition", "offset", "headers")}
 EXCLUSIVE = (
     {"subscribe", "subscribePattern", "assign"},
@@ -160,14 +161,58 @@ def test_what_becomes_of_malformed_rows(spark: Any, tmp_path: Path, mode: str, l
     assert [row[1] for row in found if row[1] is not None] == ["{bad"] * (left - 2)
 
 
+FOLDERS = [
+    ("/data/in", "/data/in", True),
+    ("/data/in", "file:///data//in/", True),
+    ("/data/in", "/data/in/b", True),
+    ("/data/in", "/data/inner", False),
+    ("/x/data", "/y/x/data", False),
+    ("s3a://bucket/a", "s3a://bucket/a/", True),
+    ("s3a://bucket/a", "s3a://bucket/b", False),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "common"), FOLDERS)
+def test_folders_that_may_have_files_in_common(one: str, other: str, common: bool) -> None:
+    streams = [stream_of("json", clause({"path": path}), "k STRING") for path in (one, other)]
+    opener = SparkStreams(Recorder())
+    assert opener.overlap(*streams) == opener.overlap(*reversed(streams)) == common
+
+
+def test_folders_that_are_never_read_together(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("{}")
+    places = ["/data/in", "s3a://one/in", "s3a://two/in", "hdfs:/in", str(tmp_path / "file"), "/data/*", r"/data/a\b"]
+    opener = SparkStreams(Recorder())
+    streams = [stream_of("json", clause({"path": path}), "k STRING") for path in places]
+    keys = [opener.group_key(stream) for stream in streams]
+    assert keys[4:] == [None] * 3
+    assert len(set(keys[:4])) == 4
+
+
+def test_the_test_for_a_folder() -> None:
+    tests = {path: folder_of(path).test(False) for path in ("/a b", "file:///a", "s3a://b/a", "hdfs:///a", "dbfs:/a")}
+    anywhere = "startswith(regexp_replace(_metadata.file_path, '^[^:/]+:(//[^/]*)?', ''), '{}')"
+    here = "(startswith(_metadata.file_path, 'file:{0}') OR startswith(_metadata.file_path, 'file://{0}'))"
+    assert tests == {
+        "/a b": anywhere.format("/a%20b/"),
+        "file:///a": here.format("/a/"),
+        "s3a://b/a": "startswith(_metadata.file_path, 's3a://b/a/')",
+        "hdfs:///a": anywhere.format("/a/"),
+        "dbfs:/a": anywhere.format("/a/"),
+    }
+    assert folder_of("/a b").test(True) == here.format("/a%20b/")
+
+
 def test_topics_are_read_together() -> None:
     topics = [
         Stream(name, stream_of("rate", "", "value STRING").schema, None, 0, "kafka", {"subscribe": name, "x": "1"})
-        for name in ("one", "it's")
+        for name in ("one ", "it's", "one")
     ]
     opener = SparkStreams(Recorder(("value", "topic")))
     assert opener.group_key(topics[0]) == opener.group_key(topics[1]) is not None
-    rows = opener.open(topics)
+    assert opener.overlap(topics[0], topics[2])
+    assert not opener.overlap(topics[0], topics[1])
+    rows = opener.open(topics[:2])
     assert rows.frame.given["subscribe"] == "one,it's"
     assert (
         rows.frame.selected[1] == "CASE WHEN topic = 'one' THEN 0 WHEN topic = 'it\\'s' THEN 1 END AS _headgate_member"

@@ -76,3 +76,15 @@ def test_the_live_view_shows_specs_and_objectives() -> None:
     }
     assert "specs 0 of 1 met · objectives delay 70%" in line(metrics)
     assert screen(metrics, 20).renderables
+
+
+def test_a_pause_does_not_count_and_forgets_nothing() -> None:
+    compliance, specs = Compliance(), {"q": HALF_A_SECOND}
+    compliance.observe(0.0, specs, {"q": Measured(0.1)})
+    compliance.observe(3.0, specs, {"q": Measured(0.1)})
+    compliance.observe(4.0, specs, {"q": Measured(0.9)})
+    assert compliance.observe(5.0, {}, {}) == {}
+    assert compliance.observe(95.0, specs, {"q": Measured(0.9)})["q"]["share_met"] == 0.75
+    assert compliance.observe(99.0, specs, {"q": Measured(0.1)})["q"]["share_met"] == 0.875
+    compliance.forget("q")
+    assert compliance.observe(100.0, specs, {"q": Measured(0.1)})["q"]["share_met"] is None

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from headgate.control.lifecycle import LifecycleTimer, active, changes, continued, has_begun, next_change
+from headgate.control.lifecycle import (
+    LifecycleTimer,
+    QueryLifecycles,
+    active,
+    changes,
+    continued,
+    has_begun,
+    next_change,
+)
 from headgate.graph.queries import QueryClass
 from headgate.graph.specs import Spec
 from headgate.spark.checkpoint import Checkpoint
@@ -99,18 +107,53 @@ def test_a_plan_without_queries_that_have_ended() -> None:
     assert [each.name for each in plan.parts] == ["b"]
 
 
-def test_the_timer_acts_when_it_is_time_and_when_woken() -> None:
+def test_a_query_that_has_answered_begins_anew_when_it_is_declared_again() -> None:
+    once = replace(query("q", above(source(), 1)), once=True)
+    other = replace(query("q", above(source(), 2)), once=True)
+    lives = QueryLifecycles()
+    lives.note({}, {"q": once}, running=True)
+    lives.answer(["q"])
+    assert lives.still_running(lives.queries_at({"q": once}, 0.0)) == ()
+    assert lives.note({"q": once}, {"q": other}, running=True), "it is not in the plan that was made before"
+    assert lives.still_running(lives.queries_at({"q": other}, 0.0)) == (other,)
+    assert not lives.note({"q": other}, {"q": other}, running=True)
+
+
+def test_the_timer_acts_when_it_is_time_and_when_wanted() -> None:
     now, acted = [100.0], threading.Semaphore(0)
     due: list[float | None] = [None]
-    timer = LifecycleTimer(lambda: due[0], acted.release, lambda: now[0])
+    timer = LifecycleTimer(lambda _: due[0], acted.release, lambda: now[0])
     try:
-        assert not acted.acquire(timeout=0.05), "nothing is due"
         timer.wake()
+        assert not acted.acquire(timeout=0.05), "nothing is due"
+        timer.act_now()
         assert acted.acquire(timeout=60)
         due[0] = 90.0
         timer.wake()
         for _ in range(3):
             assert acted.acquire(timeout=60), "what is due is done, until it is no longer due"
+    finally:
+        timer.close()
+
+
+def test_a_time_that_passes_while_the_timer_acts_is_not_missed() -> None:
+    """The first change takes so long that the second one is due before it ends."""
+    queries = [replace(query(f"q{at}", source()), start=at * SECOND) for at in (110, 120)]
+    now, acts, acted = [100.0], [0.0], threading.Semaphore(0)
+
+    def act() -> None:
+        acts.append(now[0])
+        now[0] += 15
+        acted.release()
+
+    timer = LifecycleTimer(lambda since: next_change(queries, since), act, lambda: now[0])
+    try:
+        now[0] = 110.0
+        timer.wake()
+        assert acted.acquire(timeout=60)
+        assert acted.acquire(timeout=60), "the query that begins at 120 s"
+        assert acts == [0.0, 110.0, 125.0]
+        assert not acted.acquire(timeout=0.05), "nothing else is due"
     finally:
         timer.close()
 
@@ -122,8 +165,8 @@ def test_an_error_does_not_end_the_timer() -> None:
         tried.release()
         raise RuntimeError("the engine has stopped")
 
-    timer = LifecycleTimer(lambda: None, fail)
+    timer = LifecycleTimer(lambda _: None, fail)
     for _ in range(2):
-        timer.wake()
+        timer.act_now()
         assert tried.acquire(timeout=60)
     timer.close()

@@ -28,6 +28,7 @@ def test_predictions_let_other_threads_go_on_sooner(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(tuning, "EVERY", 0.001)
     observation: Any = SimpleNamespace(demands={"alert": None})
     running = Tuning(Setting(), lambda setting: observation, lambda setting: None, DecisionHistory())
+    running.start()
     try:
         wait_until(lambda: found)
     finally:

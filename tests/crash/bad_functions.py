@@ -71,6 +71,15 @@ def swallow(values: pa.Array) -> pa.Array:
     return values
 
 
+def nibble(values: pa.Array) -> pa.Array:
+    """Takes 600 MB of memory."""
+    if _bad(values):
+        taken = np.ones(75_000_000)
+        while taken.any():
+            pass
+    return values
+
+
 HARMS: dict[Callable[[pa.Array], pa.Array], str] = {
     hang: "hang ran longer than its limit of 2 s",
     hang_in_c: "hang_in_c ran longer than its limit of 2 s",

@@ -93,6 +93,18 @@ def test_only_the_query_of_a_harmful_function_fails(
     assert driver.restored == (1 if name == "leave_politely" else 2)
 
 
+def test_a_function_that_takes_too_much_memory(tmp_path: Path, drivers: list[HostDriver]) -> None:
+    driver = started(drivers, tmp_path, "nibble", "900 seconds")
+    driver.memory = 600 << 20
+    batches = [rows(number, bad=number == 1) for number in range(3)]
+    for each in batches:
+        driver.epoch(each)
+    driver.epoch(finish=True)
+    check(driver, batches, 1)
+    assert "nibble used more memory than the host's limit of 0.6 GB" in driver.failed["bad"]
+    assert driver.restored == 2
+
+
 def test_a_verdict_holds_until_it_is_committed(tmp_path: Path, drivers: list[HostDriver]) -> None:
     driver = started(drivers, tmp_path, "leave")
     batches = [rows(number, bad=number == 1) for number in range(3)]

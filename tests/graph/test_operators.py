@@ -12,6 +12,8 @@ from headgate.graph.operators import (
     Aggregate,
     AggregateCall,
     Candidates,
+    CurrentJoin,
+    CurrentTop,
     Distinct,
     Expand,
     Join,
@@ -67,7 +69,24 @@ def aggregate(window: Window | None = None) -> Aggregate:
     return Aggregate(schema, S, (KEY,), calls, window, having)
 
 
+def current_top(*partition: Expr) -> CurrentTop:
+    below = aggregate()
+    schema = concat(below.schema, Schema.of(("rank", INT), ("deleted", BOOLEAN)))
+    first = (partition, (Order(Column(BIGINT, 1), True),), 3, "rank")
+    shown = Call(BOOLEAN, "ne", (Column(BIGINT, 2), Column(INT, 4)))
+    return CurrentTop(schema, below, *first, (Column(STRING, 0),), Column(BOOLEAN, 3), shown)  # type: ignore[arg-type]
+
+
+def current_join(how: str = "inner") -> CurrentJoin:
+    below = aggregate()
+    schema = ROW if how in ("semi", "anti") else concat(ROW, below.schema)
+    more = Call(BOOLEAN, "gt", (VALUE, Column(BIGINT, 4)))
+    right = ((Column(STRING, 0),), (Column(STRING, 0),), Column(BOOLEAN, 3), (more,))
+    return CurrentJoin(schema, S, below, how, TS, (KEY,), *right)  # type: ignore[arg-type]
+
+
 STATES = Schema.of(("pane", BIGINT), ("key", STRING), ("sum", BIGINT), ("count", BIGINT))
+KEY_BELOW = Column(STRING, 0)
 HOPPING = Window("time", 10, 5, 0, TS)
 EXAMPLES: dict[str, Operator] = {
     each.kind: each
@@ -82,6 +101,8 @@ EXAMPLES: dict[str, Operator] = {
         join(),
         lookup(),
         Distinct(ROW, S, TS),
+        current_top(KEY_BELOW),
+        current_join(),
         Top(wider(("rank", INT)), S, (KEY,), (Order(VALUE, True),), 3, "rank", TS),
         Send(ROW, S),
         Partial(STATES, S, aggregate()),
@@ -187,3 +208,19 @@ def test_of_an_unknown_operator_nothing_is_assumed() -> None:
 def test_a_source_is_reached_through_what_passes_batches_on() -> None:
     assert source_of(Select(ROW, EXAMPLES["select"], (POSITIVE,))) is S
     assert source_of(EXAMPLES["project"]) is None
+
+
+def test_current_rows_are_divided_by_what_no_change_of_a_row_changes() -> None:
+    total = Column(BIGINT, 1)
+    assert current_top(total, KEY_BELOW).partition_keys == ((KEY_BELOW,),)
+    assert current_top(total).partition_keys == current_top().partition_keys == ()
+    assert current_top(total, KEY_BELOW).located(KEY_BELOW) == (KEY_BELOW,)
+    assert current_top(total).located(total) is None
+    assert current_join().partition_keys == ((KEY, KEY_BELOW),)
+    assert current_join().located(Column(STRING, 3)) == (KEY, KEY_BELOW)
+    assert current_join("left").located(Column(STRING, 3)) is None
+    assert current_join("left").located(KEY) == (KEY, KEY_BELOW)
+
+
+def test_only_the_stream_of_a_join_with_current_rows_has_event_times() -> None:
+    assert current_join().times([{0: EventTime()}, {}]) == {0: EventTime()}

@@ -26,6 +26,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     started.stop()
 
 
+@pytest.fixture(scope="session")
+def strict_broker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that makes no topic by itself. `broker`: the jars are there."""
+    del broker
+    started = Broker(Path(tmp_path_factory.mktemp("strict")), settings={"auto.create.topics.enable": "false"})
+    started.start()
+    yield started
+    started.stop()
+
+
 @pytest.fixture
 def topics(broker: Broker, request: pytest.FixtureRequest) -> Topics:
     """Topics whose names belong to the test."""

@@ -10,6 +10,7 @@ import pytest
 
 import headgate as hg
 from headgate.connectors import kafka_cluster, kafka_producer
+from headgate.feeder.broker import Broker
 from headgate.spark.results import SinkError
 from headgate.spark.source_rows import SourceError
 from tests.kafka.topics import Topics
@@ -92,3 +93,59 @@ def test_topics_that_are_not_there(spark: Any, tmp_path: Path, topics: Topics) -
         engine.execute(f"CREATE STREAM s (v INT) USING kafka {topics.options(value_format='json', **options)}")
         engine.query("q", "SELECT v FROM s")
         assert _refused(engine).startswith(f"stream s: source kafka: {said}")
+
+
+@pytest.mark.parametrize("value_format", ["json", "avro"], ids=["driver", "spark"])
+def test_a_sink_whose_topic_nobody_makes(spark: Any, tmp_path: Path, strict_broker: Broker, value_format: str) -> None:
+    topics = Topics(strict_broker.servers, f"strict-{value_format}")
+    into = topics.options(topic=topics.name("t"), value_format=value_format)
+    query = f"CREATE QUERY q INTO kafka {into} AS SELECT k, v FROM files"
+    engine = _engine(spark, tmp_path)
+    engine.execute(query)
+    said = _refused(engine)
+    assert said.startswith(f"query q: sink kafka: topic {topics.name('t')} on {topics.servers}: ")
+    assert said.endswith("; make it with kafka-topics.sh --create, or correct the option topic")
+    topics.make("t")
+    again = _engine(spark, tmp_path)
+    again.execute(query)
+    again.run_once()
+    assert len(topics.read("t")) == 1
+
+
+UNREADABLE = pytest.mark.xfail(
+    strict=True, reason="the driver's class loader lacks Kafka's exceptions: Spark reports UnknownReason, not the topic"
+)
+
+
+@pytest.mark.parametrize(
+    "more", [{}, pytest.param({"kafka.max.block.ms": "2000"}, marks=UNREADABLE)], ids=["driver", "spark"]
+)
+def test_a_topic_by_column_that_nobody_makes(
+    spark: Any, tmp_path: Path, strict_broker: Broker, more: dict[str, str]
+) -> None:
+    topics = Topics(strict_broker.servers, f"column-{len(more)}")
+    query = f"CREATE QUERY q INTO kafka {topics.options(topic_column='t', **more)}"
+    query += f" AS SELECT k, '{topics.name('t')}' AS t FROM files"
+    engine = _engine(spark, tmp_path)
+    engine.execute(query)
+    assert topics.name("t") in _refused(engine)
+    topics.make("t")
+    again = _engine(spark, tmp_path)
+    again.execute(query)
+    again.run_once()
+    assert len(topics.read("t")) == 1, "the results are in the checkpoint"
+
+
+def test_dead_letters_whose_topic_nobody_makes(spark: Any, tmp_path: Path, strict_broker: Broker) -> None:
+    topics = Topics(strict_broker.servers, "letters")
+    topics.make("in")
+    topics.send("in", ["{bad"])
+    place = {"subscribe": topics.name("in"), "startingOffsets": "earliest"}
+    options = topics.options(value_format="json", dead_letter_topic="d", **place)
+    engine = _engine(spark, tmp_path)
+    engine.execute(f"CREATE STREAM s (v INT) USING kafka {options}")
+    engine.query("q", "SELECT v FROM s")
+    assert _refused(engine) == (
+        f"stream s: source kafka: topic d on {topics.servers}: it does not exist; make it with kafka-topics.sh"
+        " --create, or correct the option dead_letter_topic"
+    )

@@ -1,13 +1,24 @@
-"""The workloads of `headgate bench kafka`, and the age of records."""
+"""The workloads of `headgate bench kafka`, the age of records, and the records that are owed."""
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 
 from headgate.bench.kafka import RUNS, TOPICS, work_of
-from headgate.bench.kafka_topics import due
+from headgate.bench.kafka_owed import CollectedRows, owed, rows_of, sent_rows
+from headgate.bench.kafka_run import _feeding
+from headgate.bench.kafka_sides import KafkaWork, TopicNames, TopicSelection
+from headgate.bench.kafka_topics import OutputTopics, due, make_topics
 from headgate.connectors.registry import connectors
+from headgate.connectors.spark_format import provided
+from headgate.spark.packages import KAFKA
 from headgate.sql import Catalog
+from tests.kafka.topics import Topics
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -32,3 +43,66 @@ def test_when_a_record_is_due() -> None:
     end = "1970-01-01T00:00:10.000Z"
     assert due({"arrived": 9.5, "w": {"start": "x", "end": end}}) == 11.0, "the watermark passes a second after the end"
     assert due({"arrived": 11.5, "w": {"start": "x", "end": end}}) == 11.5
+
+
+def test_records_of_many_topics_are_read_at_once(topics: Topics) -> None:
+    names = [f"q{number}" for number in range(60)]
+    place = TopicNames(topics.servers, topics.name(""))
+    make_topics(place, KafkaWork(dict.fromkeys(names, ""), {}, (), {}))
+    outputs = OutputTopics(place, names)
+    assert outputs.last() == 0.0
+    assert list(outputs.records(0.0)) == []
+    producer = Producer({"bootstrap.servers": topics.servers})
+    for number, name in enumerate(names[1:]):
+        for each in range(3):
+            producer.produce(place.sink(name), json.dumps({"arrived": number + each / 4}))
+    assert producer.flush(60) == 0
+    assert outputs.wait_for(177, 60)
+    assert not outputs.wait_for(178, 0)
+    assert outputs.count() == 177
+    found = list(outputs.records(0.0))
+    assert sorted(moment for _, moment in found) == sorted(n + each / 4 for n in range(59) for each in range(3))
+    newest = max(appended for appended, _ in found)
+    assert outputs.last() == newest
+    assert list(outputs.records(newest + 1)) == []
+    assert all(appended >= newest for appended, _ in outputs.records(newest))
+    assert sorted(due for _, due in outputs.of(names[:2]).records(0.0)) == [0.0, 0.25, 0.5]
+
+
+@pytest.mark.spark
+def test_selections_owe_the_rows_that_pass(spark: Any, topics: Topics) -> None:
+    chosen = {"a": TopicSelection("s0", "temperature > 30"), "b": TopicSelection("s0", "humidity < 2")}
+    chosen["c"] = TopicSelection("s1", "temperature <= 30")
+    work = KafkaWork({name: each.sql for name, each in chosen.items()}, {}, ("s0", "s1"), chosen)
+    rows = [("s0", 31, 1, 5.0), ("s0", 30, 1, 6.0), ("s0", 40, 9, 7.0), ("s1", 30, 0, 8.0), ("s1", 31, 0, 9.0)]
+    for stream in work.streams:
+        values = [
+            {"ts": "2026-01-01T00:00:00Z", "location": "x", "temperature": t, "humidity": h, "arrived": at}
+            for name, t, h, at in rows
+            if name == stream
+        ]
+        topics.send(f"in.{stream}", values)
+    provided(spark, KAFKA)
+    sent = sent_rows(spark, TopicNames(topics.servers, topics.name("")), work)
+    assert owed(spark, work, sent) == {"a": 2, "b": 2, "c": 1}
+    assert owed(spark, work, sent, 6.0, 8.0) == {"a": 1, "b": 1, "c": 0}
+
+
+@pytest.mark.spark
+def test_what_a_feeder_will_send_is_known_in_advance(spark: Any) -> None:
+    work = work_of("classes_21")
+    target, again = CollectedRows(), CollectedRows()
+    rows = rows_of(spark, _feeding(target, work.streams, 50.0, 1.0), target, 1.0)
+    feeder = _feeding(again, work.streams, 50.0, 1.0)
+    for moment in range(1, 15):
+        feeder.advance(moment / 10)
+    for stream, tables in target.tables.items():
+        columns = ["ts", "location", "temperature", "humidity"]
+        assert pa.concat_tables(tables).select(columns) == pa.concat_tables(again.tables[stream]).select(columns)
+    work = KafkaWork({name: work.queries[name] for name in ("select_0", "aggregate_0", "join_0")}, {}, (), {})
+    found = owed(spark, work, rows)
+    assert found["select_0"] == rows["s0"].where("temperature >= 30").count() > 0
+    assert found["aggregate_0"] == rows["s6"].selectExpr("date_trunc('second', ts)", "location").distinct().count()
+    left, right = (rows[name].alias(name) for name in ("s15", "s16"))
+    pairs = left.join(right, ["location", "temperature"]).where("abs(unix_micros(s15.ts) - unix_micros(s16.ts)) <= 1e5")
+    assert found["join_0"] == pairs.count()

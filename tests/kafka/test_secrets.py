@@ -41,15 +41,16 @@ def guarded(broker: Broker, tmp_path: Path) -> Iterator[Broker]:
     started.stop()
 
 
-def _script(topics: Topics, password: str) -> str:
+def _script(topics: Topics, password: str, delivery: str) -> str:
     given = {
         "kafka.security.protocol": "SASL_PLAINTEXT",
         "kafka.sasl.mechanism": "PLAIN",
         "kafka.sasl.jaas.config": f'{LOGIN} username="me" password="{password}";',
     }
     source = topics.options(subscribe="rows", value_format="json", startingOffsets="earliest", **given)
+    sink = topics.options(topic="answers", delivery=delivery, **given)
     return f"""CREATE STREAM s (v INT) USING kafka {source};
-        CREATE QUERY q INTO kafka {topics.options(topic="answers", **given)} AS SELECT v + 1 AS v FROM s;"""
+        CREATE QUERY q INTO kafka {sink} AS SELECT v + 1 AS v FROM s;"""
 
 
 def _headgate(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -59,7 +60,8 @@ def _headgate(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_a_password_is_used_and_shown_nowhere(guarded: Broker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+def test_a_password_is_used_and_shown_nowhere(guarded: Broker, tmp_path: Path, delivery: str) -> None:
     client = {
         "bootstrap.servers": guarded.servers,
         "security.protocol": "SASL_PLAINTEXT",
@@ -73,8 +75,8 @@ def test_a_password_is_used_and_shown_nowhere(guarded: Broker, tmp_path: Path) -
     topics = Topics(guarded.servers, "guarded")
     work = tmp_path / "work"
     work.mkdir()
-    (work / "right.sql").write_text(_script(topics, SECRET))
-    (work / "wrong.sql").write_text(_script(topics, "wrong-" + SECRET))
+    (work / "right.sql").write_text(_script(topics, SECRET, delivery))
+    (work / "wrong.sql").write_text(_script(topics, "wrong-" + SECRET, delivery))
     done = _headgate("run", "right.sql", "--once", "--checkpoint", "ck", folder=work)
     assert done.returncode == 0, done.stderr
     consumer = Consumer({**client, "group.id": "tests", "auto.offset.reset": "earliest"})
@@ -85,8 +87,9 @@ def test_a_password_is_used_and_shown_nowhere(guarded: Broker, tmp_path: Path) -
     consumer.close()
     refused = _headgate("run", "wrong.sql", "--once", folder=work)
     assert refused.returncode == 1
-    assert refused.stderr.splitlines() == [
-        "query q: sink kafka: SaslAuthenticationException: Authentication failed: Invalid username or password"
+    said = [line.partition(" (after")[0] for line in refused.stderr.splitlines()]
+    assert said == [
+        "query q: sink kafka: SASL authentication error: Authentication failed: Invalid username or password"
     ]
     shown = [_headgate("explain", "right.sql", *more, folder=work) for more in ((), ("--format", "json"))]
     shown += [_headgate("check", "right.sql", folder=work)]

@@ -160,3 +160,49 @@ def test_which_topics_and_from_where(spark: Any, tmp_path: Path, topics: Topics)
         "times": [3, *later],
         "latest": [],
     }
+
+
+def test_values_and_keys_that_are_not_utf_8(spark: Any, tmp_path: Path, topics: Topics) -> None:
+    bad, shown = b"\xff\xfeA", "\ufffd\ufffdA"
+    topics.send("json", [b'{"v": 1}', b'{"v": ' + bad, b'{"v": 2}'], lambda n: {"key": bad})
+    topics.send("text", [bad])
+    engine = _engine(spark, tmp_path)
+    for form, columns in (("json", "k STRING, v INT"), ("text", "k STRING, t STRING")):
+        more = {"key_column": "k"} | ({"dead_letter_topic": topics.name("dead")} if form == "json" else {})
+        options = topics.options(subscribe=topics.name(form), startingOffsets="earliest", value_format=form, **more)
+        engine.execute(f"CREATE STREAM s_{form} ({columns}) USING kafka {options}")
+        engine.query(f"q_{form}", f"SELECT * FROM s_{form}")
+    engine.run_once()
+    assert _rows(engine, "q_json") == [{"k": shown, "v": 1}, {"k": shown, "v": 2}]
+    assert _rows(engine, "q_text") == [{"k": None, "t": shown}]
+    assert _dead(engine) == [("s_json", f'{{"v": {shown}')]
+    assert [m.value for m in topics.read("dead")] == [f'{{"v": {shown}']
+
+
+def test_two_streams_of_one_topic(spark: Any, tmp_path: Path, topics: Topics) -> None:
+    topic = topics.send("in", [{"v": n} for n in range(3)])
+    other = topics.send("other", [{"v": 7}])
+    engine = _engine(spark, tmp_path)
+    late = ", WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS"
+    for name, subscribed, more in (("one", topic, ""), ("two", f"{topic} ", late), ("three", other, late)):
+        options = topics.options(subscribe=subscribed, startingOffsets="earliest", value_format="json")
+        engine.execute(f"CREATE STREAM {name} (v INT, ts TIMESTAMP{more}) USING kafka {options}")
+        engine.query(f"q_{name}", f"SELECT v FROM {name}")
+    engine.run_once()
+    found = {name: sorted(engine.results(f"q_{name}").column("v").to_pylist()) for name in ("one", "two", "three")}
+    assert found == {"one": [0, 1, 2], "two": [0, 1, 2], "three": [7]}
+
+
+def test_values_of_another_schema_are_dead_letters(spark: Any, tmp_path: Path, topics: Topics) -> None:
+    other = [value.replace(b"\7", b"\x08", 1) for value in _avro(spark, ROWS[:1], True)]
+    topics.send("in", [*_avro(spark, ROWS, True), *other])
+    form = {"value_format": "avro", "avro_framing": "registry", "avro_schema": json.dumps(AVRO)}
+    engine = _engine(spark, tmp_path)
+    for name, more in (("any", {}), ("one", {"avro_schema_id": "7"})):
+        options = topics.options(subscribe=topics.name("in"), startingOffsets="earliest", **form, **more)
+        engine.execute(f"CREATE STREAM s_{name} (k STRING, v INT) USING kafka {options}")
+        engine.query(f"q_{name}", f"SELECT k, v FROM s_{name}")
+    engine.run_once()
+    assert _rows(engine, "q_any") == _sorted([*ROWS, ROWS[0]])
+    assert _rows(engine, "q_one") == _sorted(ROWS)
+    assert engine.metrics()["dead_letters"] == {"s_one": 1}

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import headgate as hg
+from headgate.connectors import postgresql
 from headgate.connectors.registry import open_sink
 from headgate.spark.results import DriverWriter, SinkError
 from tests.arriving import arrive_json
@@ -96,6 +97,42 @@ def test_a_server_that_restarts(spark: Any, tmp_path: Path, server: Server) -> N
         ["b", ""],
         ["b", ""],
     ]
+
+
+def test_a_server_that_is_away_for_a_while(
+    spark: Any, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = query_into("postgresql", _options(server, "away"))
+    writer = open_sink(spark, query, query.sinks[0], "run")
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 6:
+            server.start()
+
+    monkeypatch.setattr(postgresql, "_wait", wait)
+    server.stop("immediate")
+    publish(writer, query, 0, pa.table({"k": ["a"], "v": ["x"]}), tmp_path)
+    writer.close()
+    assert server.ask("SELECT k, v FROM away") == [["a", "x"]]
+    assert waited == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6]
+    monkeypatch.setattr(postgresql, "PATIENCE", 0.0)
+    server.stop("immediate")
+    try:
+        with pytest.raises(SinkError, match=r"^query q: sink postgresql: table away: .*[Cc]onnection"):
+            publish(writer, query, 1, pa.table({"k": ["a"], "v": ["x"]}), tmp_path)
+    finally:
+        server.start()
+
+
+def test_an_open_sink_is_in_no_transaction(spark: Any, server: Server) -> None:
+    query = query_into("postgresql", _options(server, "idle"))
+    writer = open_sink(spark, query, query.sinks[0], "run")
+    states = server.ask("SELECT state FROM pg_stat_activity WHERE application_name = 'headgate'")
+    writer.close()
+    assert states
+    assert set(map(tuple, states)) == {("idle",)}
 
 
 def test_what_is_refused(spark: Any, tmp_path: Path, server: Server) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -11,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headgate.expressions.hashing import hashed
-from headgate.expressions.keys import flatten
 from headgate.graph.operators import Send, Source
 from headgate.graph.queries import Query
 from headgate.graph.shared import SharedGraph
@@ -24,17 +23,12 @@ from headgate.runtime import Network, result_table
 from headgate.runtime.limits import Failure
 from headgate.runtime.outbox import ResultBatch
 from headgate.spark.exchange import divided
+from headgate.spark.key_slots import owners
 from headgate.spark.placement import Placement, Route, streams_of
 from headgate.spark.placing import place
 from headgate.spark.redistribution import redistributed
 
 Owners = npt.NDArray[np.int64]
-
-
-def owners(keys: Sequence[pa.Array], replicas: int) -> Owners:
-    """The replica of each key. Spark's hash is another one; which, does not matter, as long as equal keys agree."""
-    flat = flatten(keys)
-    return (hashed(flat, len(flat[0])) % np.uint64(replicas)).astype(np.int64)
 
 
 class MemoryStore:
@@ -158,7 +152,7 @@ class Replicas:
         manifests = [json.loads(json.dumps(network.snapshot())) for network in self.networks]
         sources = self._stores
         targets = [MemoryStore() for _ in range(placement.replicas)]
-        moved = redistributed(self._declared, self.placement, placement, manifests, sources, targets, owners)
+        moved = redistributed(self._declared, self.placement, placement, manifests, sources, targets)
         self.close()
         self._failed = dict(self.failures)
         self.placement, self._stores = placement, targets
@@ -199,7 +193,7 @@ class Replicas:
         """The parts of a batch: replica, local name, rows."""
         found = []
         for route in self.placement.routes_of(stream):
-            places = self._owners(route, batch)
+            places = self._owners(stream, route, batch)
             for replica in range(self.placement.replicas):
                 part = batch.filter(pa.array(places == replica))
                 local = route.local(stream)
@@ -207,7 +201,7 @@ class Replicas:
                     found.append((replica, local, part))
         return found
 
-    def _owners(self, route: Route, batch: pa.RecordBatch) -> Owners:
+    def _owners(self, stream: str, route: Route, batch: pa.RecordBatch) -> Owners:
         count = batch.num_rows
         if route.kind == "one":
             return np.full(count, route.replica)
@@ -215,7 +209,7 @@ class Replicas:
             self._turn += count
             return np.arange(self._turn - count, self._turn) % self.placement.replicas
         taken = Batch(batch, Arrival.at(0.0, count))
-        return owners([evaluate(key, taken) for key in route.keys], self.placement.replicas)
+        return owners(self.placement, stream, [evaluate(key, taken) for key in route.keys])
 
     def table(self, query: str) -> pa.Table:
         """All results of a query so far."""
@@ -229,9 +223,10 @@ class Replicas:
 
 
 def any_placement(queries: Sequence[Query], chance: Random) -> Placement:
-    """A placement on one to four replicas: the usual one, or each query split by its own key or whole somewhere."""
+    """A placement on one to four replicas: the usual one, or each query split by its own key or whole somewhere;
+    with the even table of key slots or any other."""
     replicas = chance.choice([1, 2, 3, 4])
-    usual = place(queries, replicas)
+    usual = any_owners(place(queries, replicas), chance)
     if chance.random() < 0.4:
         return usual
     routes: dict[str, Mapping[str, Route]] = {}
@@ -239,7 +234,18 @@ def any_placement(queries: Sequence[Query], chance: Random) -> Placement:
         whole = dict.fromkeys(streams_of(query.plan), Route.to(chance.randrange(replicas)))
         alone = place([query], replicas).routes[query.name]
         routes[query.name] = chance.choice([whole, alone, usual.routes[query.name]])
-    return Placement(replicas, routes)
+    return Placement(replicas, routes, usual.owners)
+
+
+def any_owners(placement: Placement, chance: Random) -> Placement:
+    """The placement with the even table, with some slots moved, with all keys on one replica, or with another number of
+    slots, as another version may have had."""
+    owners = list(placement.table)
+    for _ in range(chance.choice([0, 1, 20])):
+        owners[chance.randrange(len(owners))] = chance.randrange(placement.replicas)
+    one = (chance.randrange(placement.replicas),)
+    few = tuple(chance.randrange(placement.replicas) for _ in range(chance.randint(1, 9)))
+    return replace(placement, owners=chance.choice([tuple(owners), (), one, few]))
 
 
 def in_fragments(queries: Sequence[Query]) -> list[Query]:

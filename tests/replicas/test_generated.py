@@ -15,7 +15,7 @@ from tests.oracle import headgate_side
 from tests.oracle.answers import Answer, differences
 from tests.oracle.cases import Case
 from tests.oracle.generate import cases
-from tests.replicas.harness import Replicas, any_placement, in_fragments
+from tests.replicas.harness import Replicas, any_owners, any_placement, in_fragments
 
 
 def compiled(generated: list[Case]) -> list[tuple[Case, Query]]:
@@ -73,6 +73,23 @@ def test_rescaled_in_the_middle(generated: list[Case], seed: int) -> None:
 
 
 @given(generated=cases(), seed=st.integers(0, 1000))
+def test_key_slots_move_in_the_middle(generated: list[Case], seed: int) -> None:
+    found = compiled(generated)
+    queries = [query for _, query in found]
+    chance = Random(seed)
+    wanted = headgate_side.answers(generated[0], queries, headgate_side.given(generated[0]))
+    replicas = chance.choice([2, 3, 4])
+    placement = place(queries, replicas)
+    running = Replicas(queries, any_owners(placement, chance))
+    for stream, batch in headgate_side.given(generated[0]):
+        running.epoch([(stream, batch)])
+        running.rescale(any_owners(placement, chance))
+    running.finish()
+    check(running, wanted, found)
+    running.close()
+
+
+@given(generated=cases(), seed=st.integers(0, 1000))
 def test_divided_at_exchanges(generated: list[Case], seed: int) -> None:
     found = compiled(generated)
     chance = Random(seed)
@@ -84,7 +101,7 @@ def test_divided_at_exchanges(generated: list[Case], seed: int) -> None:
         running.epoch([(stream, batch)])
         if chance.random() < 0.4:
             now = chance.choice([declared, queries])
-            running.rescale(place(now, chance.choice([1, 2, 3, 4])), now)
+            running.rescale(any_owners(place(now, chance.choice([1, 2, 3, 4])), chance), now)
     running.finish()
     check(running, wanted, found)
     running.close()

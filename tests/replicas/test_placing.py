@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pyarrow as pa
 import pytest
 
+from headgate.explanation.explained import explain
 from headgate.explanation.wording import expression
+from headgate.expressions.hashing import hashed
+from headgate.expressions.xxhash64 import xxhash64
 from headgate.graph.as_json import read, written
 from headgate.graph.expressions import Column
 from headgate.graph.queries import Query
 from headgate.graph.types import INT
+from headgate.spark.key_slots import owners
+from headgate.spark.moving import must_move
 from headgate.spark.placement import SPREAD, Placement, Route
 from headgate.spark.placing import place
+from headgate.spark.plan import Plan
+from headgate.spark.replicas import placed
 from headgate.sql import Catalog
 
 STREAMS = """
@@ -118,6 +128,59 @@ def test_a_light_selection_beside_whole_queries_runs_whole() -> None:
     assert route(place(given, 2, {"q0": 1.0, "q1": 1.0}), "q1") == "s spread"
 
 
+def whole(*columns: str) -> list[Query]:
+    """Queries that cannot be split, one for each column."""
+    return queries(*(f"SELECT max({column}) AS c FROM s GROUP BY {W}" for column in columns))
+
+
+def test_an_added_query_goes_to_the_replica_with_the_least_load() -> None:
+    """Not only the load of what is added counts."""
+    first, second, third, new = whole("n", "x", "k", "n + 1")
+    before = Plan((first, second, third), "cqc", placement=Placement(2, homes(q0=0, q1=0, q2=1)))
+    found = placed([first, second, third, new], 2, before, {"q0": 0.1, "q1": 0.1, "q2": 0.8})
+    assert found is not None
+    assert [found.replica_of(f"q{n}") for n in range(4)] == [0, 0, 1, 0]
+    found = placed([first, second, third, new], 2, before, {"q0": 0.4, "q1": 0.4, "q2": 0.2})
+    assert found is not None
+    assert found.replica_of("q3") == 1
+
+
+def test_an_added_query_joins_those_that_it_shares_operators_with() -> None:
+    first, second, new = queries(
+        f"SELECT max(n) AS c FROM s GROUP BY {W}",
+        f"SELECT max(x) AS c FROM s GROUP BY {W}",
+        f"SELECT c FROM (SELECT max(n) AS c FROM s GROUP BY {W}) WHERE c > 1",
+    )
+    before = Plan((first, second), "cqc", placement=Placement(2, homes(q0=1, q1=0)))
+    found = placed([first, second, new], 2, before, {"q0": 0.9, "q1": 0.1})
+    assert found is not None
+    assert found.replica_of("q2") == 1
+
+
+def test_new_queries_cost_in_proportion_to_those_that_are_measured() -> None:
+    """Two new queries weigh as much as the measured one does: they come to two replicas."""
+    first, second, new, last = whole("n", "x", "k", "n + 1")
+    before = Plan((first, second), "cqc", placement=Placement(2, homes(q0=0, q1=1)))
+    found = placed([first, second, new, last], 2, before, {"q0": 0.5, "q1": 0.45})
+    assert found is not None
+    assert sorted([found.replica_of("q2") or 0, found.replica_of("q3") or 0]) == [0, 1]
+
+
+def test_a_given_placement_is_explained() -> None:
+    catalog = Catalog()
+    catalog.execute(STREAMS)
+    catalog.query("q0", f"SELECT max(n) AS c FROM s GROUP BY {W}")
+    catalog.query("q1", "SELECT n FROM s")
+    found = explain(catalog, "cqc", 3, Placement(3, homes(q0=2, ended=1))).placement
+    assert found is not None
+    assert found.homes == {"q0": 2}
+    assert found.routes == {"s": [("to replica 2", ("q0",))]}
+
+
+def homes(**replicas: int) -> dict[str, dict[str, Route]]:
+    return {name: {"s": Route.to(replica)} for name, replica in replicas.items()}
+
+
 def test_one_replica_changes_nothing() -> None:
     given = queries(by_window("k"), "SELECT n FROM s")
     found = place(given, 1)
@@ -140,6 +203,43 @@ def test_json() -> None:
         queries(by_window("k"), "SELECT n FROM s", f"SELECT count(*) AS c FROM u GROUP BY {W.replace('ts', 'ut')}"), 3
     )
     assert Placement.of(read(written(placement.given))) == placement
+    moved = replace(placement, owners=(2, *placement.table[1:]))
+    assert moved.table[0] != placement.table[0]
+    assert Placement.of(read(written(moved.given))) == moved
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3, 7, 100])
+def test_a_placement_without_a_table_is_that_of_earlier_versions(replicas: int) -> None:
+    """They sent a key to its hash modulo the number of replicas, and wrote no table."""
+    placement = Placement(replicas)
+    assert len(placement.given) == 2
+    keys = [pa.array(["a", None, *map(str, range(500))])]
+    for stream, hashes in (("s", xxhash64(keys, 502)), ("q/0", hashed(keys, 502))):
+        assert owners(placement, stream, keys).tolist() == [int(each) % replicas for each in hashes]
+
+
+def test_queries_that_stay_keep_their_keys_where_they_are() -> None:
+    given = tuple(queries(by_window("k"), "SELECT n FROM s"))
+    moved = replace(place(given, 3), owners=(0, 1, 2, 2))
+    before = Plan(given, "fifo", placement=moved)
+    assert placed(given, 3, before) == moved
+    rescaled = placed(given, 2, before)
+    assert rescaled is not None
+    assert rescaled.table == Placement(2).table
+
+
+def test_state_moves_only_if_keys_do() -> None:
+    keyed, whole = tuple(queries(by_window("k"))), tuple(queries("SELECT count(*) AS c FROM s"))
+    for given, moves in ((keyed, True), (whole, False)):
+        plan = Plan(given, "fifo", placement=place(given, 2))
+        assert plan.placement is not None
+        assert must_move(plan, replace(plan, placement=replace(plan.placement, owners=(1, 0)))) is moves
+        assert not must_move(plan, replace(plan, placement=replace(plan.placement, owners=plan.placement.table)))
+
+
+def test_a_table_with_unknown_replicas_is_refused() -> None:
+    with pytest.raises(ValueError, match="do not exist"):
+        Placement(2, {}, (0, 1, 2))
 
 
 def test_routes_that_contradict_each_other_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -10,9 +11,11 @@ import pytest
 
 from headgate.graph import types as t
 from headgate.graph.expressions import Call, Column, Expr, Foreign
+from headgate.spark import key_slots
 from headgate.spark.packing import Packing
-from headgate.spark.placement import SPREAD, Placement, Route
+from headgate.spark.placement import SPREAD, Placement, Route, bits_of
 from headgate.spark.routing import routed
+from tests.replicas.harness import any_owners
 
 pytestmark = pytest.mark.spark
 
@@ -82,6 +85,25 @@ def test_a_key_has_one_owner_and_keys_are_spread(spark: Any, replicas: int) -> N
         assert by_key[row % 300] == replica
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_catalyst_and_replicas_agree_on_owners(spark: Any, seed: int) -> None:
+    """For any table, keys of one column and of several: each row reaches the replica where its state is."""
+    chance, layout = Random(seed), packing("s", computed=True)
+    placed = any_owners(placement(chance.choice([2, 3, 5]), s=[Route.by(K), Route.by(V, K), Route.by(UPPER)]), chance)
+    table = rows(spark, layout, "s", 600)
+    found = went(routed(table, layout, placed))
+    known = table.toArrow().sort_by("t0_0").combine_chunks()
+    columns = {K: known["t1_0"], V: known["t0_0"], UPPER: known["c0"]}
+    routes = placed.routes_of("s")
+    by = [key_slots.owners(placed, "s", [columns[key].combine_chunks() for key in route.keys]) for route in routes]
+    for row in range(600):
+        wanted: dict[int, int] = {}
+        for bit, places in enumerate(by):
+            wanted[int(places[row])] = wanted.get(int(places[row]), 0) | 1 << bit
+        assert dict(found[row]) == wanted
+        assert len(found[row]) == len(wanted)
+
+
 def test_rows_that_may_go_anywhere_are_spread_evenly(spark: Any) -> None:
     layout = packing("s")
     found = went(routed(rows(spark, layout, "s", 4000), layout, placement(4, s=[SPREAD])))
@@ -100,13 +122,26 @@ def test_a_row_goes_once_to_each_replica_of_its_routes(spark: Any) -> None:
     by = [owners(spark, layout, route.keys, 3, 500) if route.keys else {} for route in routes]
     for row in range(500):
         wanted: dict[int, int] = {}
-        for bit, route in enumerate(routes):
-            replica = by[bit][row] if route.kind == "key" else route.replica
+        for place, (bit, route) in enumerate(zip(bits_of(routes), routes, strict=True)):
+            replica = by[place][row] if route.kind == "key" else route.replica
             wanted[replica] = wanted.get(replica, 0) | 1 << bit
         assert dict(found[row]) == wanted
         assert len(found[row]) == len(wanted)
     others = went(routed(frame.where("stream = 1"), layout, placed))
     assert all(places == [(1, 1)] for places in others.values())
+
+
+def test_more_routes_than_bits(spark: Any) -> None:
+    """A replica knows at most one of the routes to single replicas: these have one bit in common."""
+    layout = packing("s")
+    placed = placement(70, s=[Route.by(K), Route.by(K, V), *map(Route.to, range(70))])
+    assert len(placed.routes_of("s")) == 72
+    found = went(routed(rows(spark, layout, "s", 50), layout, placed))
+    by = [owners(spark, layout, route.keys, 70, 50) for route in placed.routes_of("s")[:2]]
+    for row, places in found.items():
+        assert sorted(replica for replica, _ in places) == list(range(70))
+        masks = {replica: 4 + (by[0][row] == replica) + 2 * (by[1][row] == replica) for replica in range(70)}
+        assert dict(places) == masks
 
 
 def test_the_two_sides_of_a_join_meet(spark: Any) -> None:

@@ -43,6 +43,7 @@ class HostDriver:
         self.run = self.checkpoint.identity()
         self.token = uuid.uuid4().hex
         self.address: HostAddress | None = None
+        self.memory = 0
         self.restart()
         self.results: dict[str, list[pa.Table]] = {query.name: [] for query in self.queries}
         self.failed: dict[str, str] = {}
@@ -72,6 +73,7 @@ class HostDriver:
             host=self.address,
             owner=os.getpid(),
             continues=self.commit.snapshots[0].file if self.commit.snapshots else "",
+            memory=self.memory,
         )
 
     def packed(self, rows: Sequence[pa.Table]) -> Iterator[pa.RecordBatch]:

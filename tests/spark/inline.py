@@ -51,9 +51,6 @@ class InlineJobs:
     def close(self) -> None:
         pass
 
-    def owners(self, keys: Sequence[pa.Array], replicas: int) -> Any:
-        raise AssertionError("there is one replica here")
-
     def cancel(self) -> None:
         raise AssertionError("nothing runs in the background here")
 

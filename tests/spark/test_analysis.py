@@ -57,6 +57,7 @@ def test_a_type_that_spark_does_not_have() -> None:
         ("ts - ts", t.INTERVAL),
         ("aggregate(sequence(1, a), 0L, (x, y) -> x + y)", t.BIGINT),
         ("arrays_zip(array(1), array(a))", pa.list_(pa.struct([("0", t.INT), ("1", t.INT)]))),
+        ("size(arrays_zip(array(1, 2), array(3)))", t.INT),
         ("CASE WHEN a > 3 THEN element_at(array(1, 2), 5) END", t.INT),
     ],
 )
@@ -85,6 +86,7 @@ def test_the_type_of_an_expression(spark: Any, sql: str, type_: pa.DataType) -> 
         ("str_to_map('a:1,a:2')", "DUPLICATED_MAP_KEY"),
         ("sequence(1, 1000000000000)", "COLLECTION_SIZE_LIMIT_EXCEEDED"),
         ("lpad('x', 2147483647, 'ab')", "OutOfMemoryError"),
+        ("timestamp_seconds(CAST(1.23456789 AS DECIMAL(20, 8)))", "Rounding necessary"),
     ],
 )
 def test_an_expression_that_is_not_one_value_a_row_is_refused_in_one_line(

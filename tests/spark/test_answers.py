@@ -118,6 +118,15 @@ def test_metrics_of_replicas_are_those_of_one_network() -> None:
     hot = next(each for each in whole["operators"] if each["queries"] == ["hot"])
     assert rows_in[hot["key"]] == hot["rows_in"] == 10
     assert [replica["queries"] for replica in found["replicas"]] == [2, 1]
+    seconds = [part["classes"]["normal"]["seconds"] for part in parts]
+    assert found["classes"]["normal"]["seconds"] == sum(seconds) > 0
+    assert found["classes"]["normal"]["share"] == 1.0
+    assert [replica["class_seconds"]["normal"] for replica in found["replicas"]] == seconds
+    # The age of the oldest row is not the sum of the ages on all replicas.
+    ages = [{**part, "performance": {**part["performance"], "staleness": 2.0 + n}} for n, part in enumerate(parts)]
+    aged = combined_metrics(ages)
+    assert aged is not None
+    assert aged["performance"]["staleness"] == 3.0
     latencies = [part["queries"]["hot"]["latency"]["worst"] for part in parts]
     assert found["queries"]["hot"]["latency"]["worst"] == max(latencies)
 

@@ -7,6 +7,7 @@ from typing import Any
 from headgate.graph.queries import Query
 from headgate.spark.balance import PAUSE, WINDOW, Balance
 from headgate.spark.placement import Placement, Route
+from headgate.spark.placing import place
 from headgate.sql import Catalog
 
 STREAMS = 4
@@ -51,7 +52,7 @@ def test_a_busy_replica_gives_queries_away() -> None:
     watch(balance, clock, present, WINDOW, {"q0": 0.5, "q1": 0.4, "q2": 0.02, "q3": 0.02})
     found = balance.better(queries(), present)
     assert found is not None
-    assert found.replica_of("q0") != found.replica_of("q1")
+    assert found.placement.replica_of("q0") != found.placement.replica_of("q1")
 
 
 def test_no_change_before_the_window_is_over() -> None:
@@ -86,3 +87,122 @@ def test_a_second_change_waits() -> None:
     assert balance.better(queries(), present) is None
     watch(balance, clock, present, PAUSE, costs)
     assert balance.better(queries(), present) is not None
+
+
+SLOTS = len(Placement(2).table)
+
+
+def keyed() -> tuple[Query, ...]:
+    catalog = Catalog()
+    catalog.execute("CREATE STREAM s (k STRING, v INT) USING parquet OPTIONS (path 'unused');")
+    catalog.execute("CREATE QUERY q AS SELECT k, sum(v) AS t FROM s GROUP BY k;")
+    catalog.execute("CREATE QUERY whole AS SELECT max(v) AS t FROM s WHERE v > 3;")
+    return tuple(dict(catalog.queries).values())
+
+
+def placed_keys(whole: int = 0) -> Placement:
+    [[query, routes]] = place(keyed()[:1], 2).routes.items()
+    return Placement(2, {query: routes, "whole": {"s": Route.to(whole)}})
+
+
+def watch_keys(
+    balance: Balance, clock: Clock, present: Placement, seconds: float, rows: dict[int, float], whole: float = 0.0
+) -> None:
+    """As `watch`: a query by key with this work per second and slot, and one that runs whole."""
+    for _ in range(int(seconds) + 1):
+        busy = [0.0, 0.0]
+        busy[present.replica_of("whole") or 0] += whole * clock.now
+        for slot, cost in rows.items():
+            busy[present.table[slot]] += cost * clock.now
+        operators = [
+            {"queries": ["q"], "seconds": sum(rows.values()) * clock.now},
+            {"queries": ["whole"], "seconds": whole * clock.now},
+        ]
+        name = present.routes["q"]["s"].local("s")
+        key_rows = {name: [1000.0 * rows.get(slot, 0.0) * clock.now for slot in range(SLOTS)]}
+        balance.report({"replicas": [{"seconds": each} for each in busy], "operators": operators}, key_rows)
+        clock.now += 1.0
+
+
+def loads_of(found: Placement, rows: dict[int, float]) -> list[float]:
+    loads = [0.0, 0.0]
+    for slot, cost in rows.items():
+        loads[found.table[slot]] += cost
+    return [round(load, 6) for load in loads]
+
+
+def test_keys_move_as_soon_as_they_have_cost_more_than_a_move() -> None:
+    """Eleven keys of twenty on one replica, as in the bench; the saturated replica loses a tenth of its time."""
+    clock = Clock()
+    balance, present = Balance(clock), placed_keys()
+    rows = dict.fromkeys([*range(0, 22, 2), *range(1, 19, 2)], 0.09)
+    assert loads_of(present, rows) == [0.99, 0.81]
+    watch_keys(balance, clock, present, 8, rows)
+    assert balance.better(keyed(), present) is None
+    watch_keys(balance, clock, present, 5, rows)
+    found = balance.better(keyed(), present)
+    assert found is not None
+    assert loads_of(found.placement, rows) == [0.9, 0.9]
+    assert sum(a != b for a, b in zip(found.placement.table, present.table, strict=True)) == 1
+    assert found.placement.routes == present.routes
+
+
+def test_no_keys_move_for_a_small_difference() -> None:
+    clock = Clock()
+    balance, present = Balance(clock), placed_keys()
+    rows = dict.fromkeys(range(SLOTS), 0.007) | {0: 0.04, 2: 0.04}
+    watch_keys(balance, clock, present, 10 * PAUSE, rows)
+    assert balance.better(keyed(), present) is None
+
+
+def test_a_hot_key_moves_others_away_once_and_stays() -> None:
+    clock = Clock()
+    balance, present = Balance(clock), placed_keys()
+    rows = {0: 0.7} | dict.fromkeys(range(1, 31), 0.01)
+    moves = 0
+    for _ in range(40):
+        watch_keys(balance, clock, present, WINDOW, rows)
+        found = balance.better(keyed(), present)
+        if found is not None:
+            present, moves = found.placement, moves + 1
+            balance.moved(0.3)
+    assert moves == 1
+    assert loads_of(present, rows) == [0.7, 0.3]
+    # Alone from the beginning, nothing can be done.
+    alone = Balance(clock)
+    watch_keys(alone, clock, placed_keys(), 10 * PAUSE, {0: 0.9})
+    assert alone.better(keyed(), placed_keys()) is None
+
+
+def test_keys_make_room_for_a_query_that_runs_whole() -> None:
+    clock = Clock()
+    balance, present = Balance(clock), placed_keys(whole=1)
+    rows = dict.fromkeys(range(60), 0.01)
+    watch_keys(balance, clock, present, WINDOW, rows, whole=0.4)
+    found = balance.better(keyed(), present)
+    assert found is not None
+    assert loads_of(found.placement, rows) == [0.5, 0.1]
+    assert found.placement.replica_of("whole") == 1
+
+
+def test_a_move_that_takes_long_must_pay() -> None:
+    clock = Clock()
+    balance, present = Balance(clock), placed_keys()
+    rows = dict.fromkeys([*range(0, 22, 2), *range(1, 19, 2)], 0.09)
+    balance.moved(30.0)
+    for _ in range(30):
+        watch_keys(balance, clock, present, WINDOW, rows)
+        assert balance.better(keyed(), present) is None
+    # The difference stays, and after some minutes it has cost as much as two moves.
+    changes = 0
+    for _ in range(10):
+        watch_keys(balance, clock, present, WINDOW, rows)
+        changes += balance.better(keyed(), present) is not None
+    assert changes == 1
+
+
+def test_even_keys_stay() -> None:
+    clock = Clock()
+    balance, present = Balance(clock), placed_keys()
+    watch_keys(balance, clock, present, 10 * PAUSE, dict.fromkeys(range(SLOTS), 0.007))
+    assert balance.better(keyed(), present) is None

@@ -14,6 +14,7 @@ import pytest
 from headgate.spark.checkpoint import Checkpoint, CheckpointError
 from headgate.spark.checkpoint_store import CheckpointStore
 from headgate.spark.commit import Commit
+from headgate.spark.lane_notes import note, noted
 from headgate.spark.messages import ExchangedRows, Place, WrittenFile
 
 
@@ -178,6 +179,31 @@ def test_a_commit_of_an_unknown_format_is_refused_by_name(tmp_path: Path) -> Non
     file.write_bytes(b"%08x %s" % (zlib.crc32(body), body))
     with pytest.raises(CheckpointError, match=r"000000000000\.json has format 4; this Headgate reads formats 1 to 3"):
         checkpoint.newest()
+
+
+def test_the_streams_of_lanes_are_read_back(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(str(tmp_path))
+    assert noted(checkpoint) == {}
+    note(checkpoint, {"main": ["a", "b"], "lane-1-c": ["c"]})
+    assert noted(Checkpoint(str(tmp_path))) == {"main": ["a", "b"], "lane-1-c": ["c"]}
+    # Earlier versions wrote no format.
+    (tmp_path / "lanes.json").write_text('{"main": ["a"]}')
+    assert noted(checkpoint) == {"main": ["a"]}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "17", '{"main": 3}', '{"format": 3}', '{"format": 3, "lanes": [1]}'])
+def test_streams_of_lanes_that_cannot_be_read_are_reported(tmp_path: Path, text: str) -> None:
+    checkpoint = Checkpoint(str(tmp_path))
+    (tmp_path / "lanes.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"lanes\.json is damaged"):
+        noted(checkpoint)
+
+
+def test_streams_of_lanes_in_an_unknown_format_are_refused(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(str(tmp_path))
+    (tmp_path / "lanes.json").write_text('{"format": 4, "lanes": {"main": ["a"]}}')
+    with pytest.raises(CheckpointError, match=r"lanes\.json has format 4; this Headgate reads formats 1 to 3"):
+        noted(checkpoint)
 
 
 def test_generations_rise_with_every_driver(tmp_path: Path) -> None:

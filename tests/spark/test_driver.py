@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import pytest
 
 from headgate.spark.commit import Commit
-from headgate.spark.driver import Driver
+from headgate.spark.driver import Driver, EngineStopping
 from headgate.spark.epochs import CatalystError, Epochs
 from headgate.spark.lane import Lane, LaneBatch, LaneClosed
 from headgate.spark.lanes import Lanes
 from headgate.spark.plan import Plan
+from tests.waiting import wait_until
 
 LIMIT = 60.0
 WEIGHTS = {"critical": 6.0, "report": 1.0}
@@ -183,7 +185,9 @@ def test_a_lane_that_was_replaced_may_end() -> None:
 
 def test_a_lane_is_restarted_after_a_lost_worker_and_not_after_another_error() -> None:
     loop = Loop()
-    loop.driver.ended(loop.lanes.main, RuntimeError("Python worker exited unexpectedly"))
+    loop.driver.ended(
+        loop.lanes.main, RuntimeError("org.apache.spark.SparkException: Python worker exited unexpectedly")
+    )
     loop.flush()
     assert "restart careful=False" in loop.lanes.calls
     # First it may be the expression of a query; a careful lane that fails, too, ends the engine.
@@ -230,6 +234,45 @@ def test_stop_cancels_an_epoch_that_does_not_end() -> None:
     assert loop.epochs.closed.is_set()
     assert stuck.done.exception(LIMIT) is not None
     assert isinstance(waiting.done.exception(LIMIT), LaneClosed)
+
+
+def test_changes_do_not_wait_for_an_epoch_that_outlasts_the_engine() -> None:
+    """A table that is refreshed waits for the epoch, and `stop` for the thread that refreshes it."""
+    running, proceed = threading.Event(), threading.Event()
+
+    def hang(batch: LaneBatch) -> None:
+        running.set()
+        proceed.wait(LIMIT)
+
+    loop = Loop(hang)
+    loop.batch(0)
+    assert running.wait(LIMIT)
+    done: list[str] = []
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(loop.driver.change, lambda: done.append("changed"))
+        wait_until(lambda: len(loop.driver._awaited) == 1)
+        loop.driver.request_stop()
+        with pytest.raises(EngineStopping):
+            waiting.result(LIMIT)
+    assert not loop.over.is_set()
+    with pytest.raises(EngineStopping):
+        loop.driver.change(lambda: done.append("changed"))
+    proceed.set()
+    loop.driver.stop()
+    assert done == []
+    loop.driver.change(lambda: done.append("after the end"))
+    assert done == ["after the end"]
+
+
+def test_a_change_that_times_out_itself_raises_once() -> None:
+    loop = Loop()
+
+    def late() -> None:
+        raise TimeoutError("the table did not answer")
+
+    with pytest.raises(TimeoutError, match="the table did not answer"):
+        loop.driver.change(late)
+    loop.driver.stop()
 
 
 def test_batches_of_a_closed_lane_are_refused() -> None:

@@ -168,6 +168,13 @@ NASTY = {
     "transform(sequence(1, 3), y -> CAST(1 / (y - y + a) AS INT))": "DIVIDE_BY_ZERO",
     "aes_decrypt(j, '0000')": "AES_KEY_LENGTH",
     "md5(lpad(j, 2147483647, 'ab'))": "OutOfMemoryError: Requested array size exceeds VM limit",
+    # Texts of rows that read like a lost worker, a full disk, a cancelled job or a process that ended.
+    "to_timestamp(concat('Connection reset by peer ', j), 'd MMMM yyyy')": "Connection reset by peer",
+    "raise_error(concat('No space left on device, Job 7 cancelled ', j))": "No space left on device, Job 7 cancelled x",
+    "raise_error(concat('org.apache.spark.api.python.PythonException: HostLost ', j))": "PythonException: HostLost x",
+    "java_method('java.lang.Integer', 'parseInt', concat('Broken pipe\\nCaused by: java.io.EOFException\\n', j))": (
+        'NumberFormatException: For input string: "Broken pipe'
+    ),
 }
 INNOCENT = {
     "plain": "SELECT a, j FROM s WHERE a >= 0",
@@ -211,6 +218,27 @@ def test_whatever_an_expression_raises_only_its_query_fails(
         found, wanted = engine.results(name).to_pylist(), spark.sql(select).toArrow().to_pylist()
         assert Counter(map(repr, found)) == Counter(map(repr, wanted)), name
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_refusal_leaves_a_running_engine_alone(spark: Any, tmp_path: Path) -> None:
+    arrive_json(tmp_path / "s" / "0.json", [_row(0, "text", "a")])
+    engine = hg.Engine("cqc", str(tmp_path / "ck"), spark=spark)
+    engine.execute(STREAMS.format(root=tmp_path).split(";")[0])
+    engine.query("plain", "SELECT v, x FROM s")
+    engine.start()
+    try:
+        wait_until(lambda: engine.results("plain").num_rows == 1)
+        with pytest.raises(hg.SqlError, match="Rounding necessary"):
+            engine.query("rounded", "SELECT timestamp_seconds(CAST(1.23456789 AS DECIMAL(20, 8))) AS t FROM s")
+        # Spark's code for it once did not compile.
+        engine.query("zipped", "SELECT v, size(arrays_zip(array(1, 2), array(3))) AS n FROM s")
+        arrive_json(tmp_path / "s" / "1.json", [_row(1, "text", "b")])
+        wait_until(lambda: engine.results("zipped").to_pylist()[-1:] == [{"v": 1, "n": 2}])
+        wait_until(lambda: engine.results("plain").column("x").to_pylist() == ["a", "b"])
+        assert set(engine.metrics()["queries"]) == {"plain", "zipped"}
+        assert engine.failure is None
+    finally:
+        engine.stop()
 
 
 # -- the functions that the driver calls

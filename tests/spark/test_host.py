@@ -78,10 +78,15 @@ def cut_after(batches: Iterator[pa.RecordBatch], count: int) -> Iterator[pa.Reco
     raise Broken
 
 
-def kill_while_feeding(driver: HostDriver, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Kills the network's process once one batch is sent."""
+def kill_while_feeding(driver: HostDriver, batches: Iterator[pa.RecordBatch], kill: str) -> Iterator[pa.RecordBatch]:
+    """Kills the network's process or its supervisor once one batch is sent."""
+    child = driver.child
     yield next(batches)
-    driver.kill_child()
+    if kill == "child":
+        driver.kill_child()
+    else:
+        driver.kill_supervisor()
+        wait_until(lambda: not is_alive(child))
     yield from batches
 
 
@@ -101,6 +106,7 @@ STEPS = [
     "child before the request",
     "supervisor before the request",
     "child while feeding",
+    "supervisor while feeding",
     "child before the answer",
     "supervisor before the answer",
     "connection before any row",
@@ -130,7 +136,7 @@ def test_whatever_is_killed_at_whatever_step_the_results_are_the_same(driver: Ho
             if what == "connection":
                 rows = cut_after(rows, {"before any row": 0, "while feeding": 1, "before the answer": 2}[when])
             elif when == "while feeding":
-                rows = kill_while_feeding(driver, rows)
+                rows = kill_while_feeding(driver, rows, what)
             else:
                 rows = kill_before_answer(driver, rows, what)
             said = "it was killed" if what == "child" else None

@@ -12,7 +12,7 @@ import pytest
 from headgate.spark import replies as replies_module
 from headgate.spark.epoch_failures import EpochFailures
 from headgate.spark.host_client import HostLost, host_folder
-from headgate.spark.jobs import SparkJobs, batch_rdd
+from headgate.spark.jobs import REPLICA, SparkJobs, batch_rdd
 from headgate.spark.messages import ANSWER_DDL, EpochAnswer, JobRequest, ReplicaPart
 from headgate.spark.replies import Replies
 from tests.spark.host_driver import HostDriver, plain
@@ -48,6 +48,16 @@ def frame_of(spark: Any, driver: HostDriver, table: pa.Table, partitions: int) -
     rows = next(driver.packed([table])).to_pandas()
     frame = spark.createDataFrame(rows, ", ".join(_types(driver)))
     return frame.repartition(partitions) if partitions else frame.limit(0).where("false")
+
+
+def test_one_replica_needs_no_shuffle(spark: Any) -> None:
+    jobs = SparkJobs(spark, "test-jobs")
+    rows = spark.range(100).repartition(3).selectExpr("id", f"CAST(id % 2 AS INT) AS {REPLICA}")
+    # The exchange of the source itself is not counted.
+    own = rows._jdf.queryExecution().executedPlan().toString().count("Exchange")
+    plans = [jobs.answers(rows, count)._jdf.queryExecution().executedPlan().toString() for count in (1, 2)]
+    assert [plan.count("Exchange") - own for plan in plans] == [0, 1]
+    jobs.close()
 
 
 def test_any_number_of_partitions_has_one_answer(spark: Any, driver: HostDriver, jobs: SparkJobs) -> None:

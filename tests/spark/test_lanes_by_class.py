@@ -67,7 +67,7 @@ def test_results_are_complete_and_nothing_comes_twice(spark: Any, tmp_path: Path
         wait_until(lambda count=count: _complete(tmp_path, count))  # type: ignore[misc]
         engine.stop()
         assert engine.failure is None
-    noted = json.loads((tmp_path / "ck" / "lanes.json").read_text())
+    noted = json.loads((tmp_path / "ck" / "lanes.json").read_text())["lanes"]
     assert noted == {"main": ["b"], "lane-1-c": ["c", "d"], "lane-2-a": ["a"]}
     _arrive(tmp_path, 4)
     last = hg.Engine("cqc", str(tmp_path / "ck"), spark=spark)

@@ -151,6 +151,37 @@ def test_a_query_begins_and_ends_on_time(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_query_answers_exactly_the_rows_between_its_times(spark: Any, tmp_path: Path) -> None:
+    """Rows are sent when the query is known to be scheduled, running and stopped, never by the clock."""
+    (tmp_path / "in").mkdir()
+    engine = hg.Engine("cqc", str(tmp_path / "ck"), spark=spark, results=1000)
+    engine.execute(SCRIPT.format(root=tmp_path).split("CREATE QUERY")[0])
+    engine.query("alarm", "SELECT v FROM s WHERE v >= 0", cls="critical")
+    engine.start()
+
+    def planned() -> bool:
+        return "timed" in [query.name for query in engine._run.epochs.plan.queries]  # type: ignore[union-attr]
+
+    try:
+        feed = Feed(tmp_path, engine)
+        feed.more()
+        now = datetime.now(UTC)
+        times = {"start": now + timedelta(seconds=15), "stop": now + timedelta(seconds=35)}
+        engine.query("timed", "SELECT v, k FROM s", **times)
+        feed.more()
+        assert state(engine, "timed") == "scheduled"
+        wait_until(planned)
+        feed.more()
+        wait_until(lambda: values(engine, "timed") == list(range(200, 300)))
+        wait_until(lambda: not planned())
+        assert state(engine, "timed") == "stopped"
+        feed.more()
+        assert values(engine, "timed") == list(range(200, 300))
+    finally:
+        engine.stop()
+
+
+@pytest.mark.slow
 def test_a_job_of_200_queries_takes_one_more_and_lets_one_go(spark: Any, tmp_path: Path) -> None:
     """A new query answers within two epochs, a stopped one frees its memory, and class critical waits one epoch at
     most for either."""

@@ -38,6 +38,8 @@ def _listed(hadoop: Any, files: Any, folder: Path) -> set[tuple[Any, ...]]:
     return {
         (
             status.getPath().toString(),
+            # What Spark notes of the files that it has read; `file:/x` and `file:///x` are two files to it.
+            status.getPath().toUri().toString(),
             status.isDirectory(),
             status.isDirectory() or status.getLen(),
             status.getModificationTime(),

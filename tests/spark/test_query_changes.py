@@ -90,3 +90,44 @@ def test_a_query_that_moves_to_another_class_keeps_its_state(tmp_path: Path) -> 
     run.bring("s", (2.0, 2))
     assert run.results("total")[-1][0] == 2
     assert not any(epoch.restored for epoch in run.done[1:])
+
+
+def test_a_change_costs_one_epoch_and_a_plan_that_is_the_same_none(tmp_path: Path) -> None:
+    run = Run(tmp_path, SCRIPT)
+    run.bring("s", (1.0, 1))
+    run.catalog.execute("CREATE QUERY more AS SELECT k FROM s WHERE k > 0")
+    before = len(run.done)
+    run.change()
+    run.settle()
+    run.change()
+    run.settle()
+    assert len(run.done) == before + 1
+    run.catalog.stop_query("more")
+    run.change()
+    run.change()
+    assert run.epochs.change_pending, "no epoch has seen it yet"
+    run.settle()
+    assert len(run.done) == before + 2
+
+
+def test_a_job_of_200_queries_takes_one_more_with_one_epoch_and_frees_one(tmp_path: Path) -> None:
+    script = SCRIPT.split("CREATE QUERY")[0] + "".join(
+        f"CREATE QUERY q{n} AS SELECT k % {n + 2} AS r, count(*) AS n FROM s GROUP BY k % {n + 2};" for n in range(200)
+    )
+    run = Run(tmp_path, script)
+    run.bring("s", (1.0, 1))
+    run.catalog.execute("CREATE QUERY more CLASS critical AS SELECT k FROM s WHERE k > 0")
+    before = len(run.done)
+    run.change()
+    run.settle()
+    assert len(run.done) == before + 1
+    run.bring("s", (3.0, 3))
+    assert "more" in run.done[before + 1].inline, "the epoch after that of the change"
+    assert run.results("more") == [(3,)]
+    operators = len(run.checkpoint.manifest(run.epochs.commit.snapshots[0])["operators"])
+    run.catalog.stop_query("q7")
+    before = len(run.done)
+    run.change()
+    run.settle()
+    assert len(run.done) == before + 1
+    assert len(run.checkpoint.manifest(run.epochs.commit.snapshots[0])["operators"]) < operators

@@ -32,6 +32,36 @@ def test_all_cases_on_replicas(spark: Any, tmp_path: Path, name: str, replicas: 
     run_cases(spark, GROUPS[name], tmp_path, "cqc", replicas=replicas)
 
 
+def test_every_replica_learns_and_the_driver_brings_it_together(spark: Any, tmp_path: Path) -> None:
+    """Each replica has a scheduler of its own: their decisions, and the seconds of each class."""
+    (tmp_path / "in").mkdir()
+    engine = hg.Engine("amos(interval=50ms)", spark=spark, replicas=2)
+    engine.execute(
+        f"CREATE CLASS critical WITH (priority = 6); CREATE CLASS report WITH (priority = 1);"
+        f"CREATE STREAM s (k STRING, v INT) USING json OPTIONS (path '{tmp_path}/in', maxFilesPerTrigger '1');"
+        "CREATE QUERY sums CLASS critical AS SELECT k, count(*) AS n FROM s GROUP BY k;"
+        "CREATE QUERY pairs CLASS report AS SELECT k, v % 5 AS r, count(*) AS n FROM s GROUP BY k, v % 5"
+    )
+    engine.start()
+    try:
+        for number in range(200):
+            arrive_json(tmp_path / "in" / f"{number}.json", [{"k": f"k{n % 50}", "v": n} for n in range(500)])
+            seen = 500 * (number + 1)
+            wait_until(lambda seen=seen: sum(row["n"] for row in engine.results("sums").to_pylist()) == seen)  # type: ignore[misc]
+            if {each.get("replica") for each in engine.decisions()} >= {0, 1}:
+                break
+        assert {each["replica"] for each in engine.decisions()} == {0, 1}
+        metrics = engine.metrics()
+        classes = metrics["classes"]
+        assert classes["critical"]["share"] + classes["report"]["share"] == pytest.approx(1.0)
+        for name in ("critical", "report"):
+            parts = [replica["class_seconds"][name] for replica in metrics["replicas"]]
+            assert min(parts) > 0
+            assert classes[name]["seconds"] == pytest.approx(sum(parts))
+    finally:
+        engine.stop()
+
+
 def test_failures_and_malformed_rows_with_two_replicas(spark: Any, tmp_path: Path) -> None:
     engine = hg.Engine("cqc", str(tmp_path / "ck"), spark=spark, replicas=2)
     engine.execute(

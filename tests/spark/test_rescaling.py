@@ -11,9 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import headgate as hg
-from headgate.spark.balance import Balance
+from headgate.spark import balance
+from headgate.spark.balance import Balance, BetterPlacement
+from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.placement import Placement, Route
-from tests.arriving import arrive_parquet
+from headgate.spark.placing import place
+from headgate.spark.plan import Plan
+from tests.arriving import arrive_json, arrive_parquet
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -132,6 +136,38 @@ def test_rescaled_often_and_between_runs(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_rescaled_while_rows_wait(spark: Any, tmp_path: Path) -> None:
+    """A function takes 5 ms a row, an epoch at most 50 ms: the rows of all files wait when the number changes."""
+    engine = hg.Engine("cqc", str(tmp_path / "ck"), spark=spark, replicas=1, budget=0.05)
+    engine.execute(
+        f"""CREATE STREAM s (k STRING, v INT) USING json OPTIONS (path '{tmp_path}/in');
+        CREATE FUNCTION slowly(v INT) RETURNS INT AS 'tests.spark.functions:slowly';
+        CREATE QUERY sums AS SELECT k, count(*) AS n, sum(v + slowly(v)) AS s FROM s GROUP BY k;
+        CREATE QUERY whole AS SELECT count(*) AS n, sum(v + slowly(v)) AS s FROM s"""
+    )
+    sent = 0
+
+    def more(count: int) -> None:
+        nonlocal sent
+        arrive_json(tmp_path / "in" / f"{sent}.json", [{"k": f"k{n % 7}", "v": n} for n in range(sent, sent + count)])
+        sent += count
+
+    more(400)
+    engine.start()
+    try:
+        for replicas in (2, 3, 1):
+            wait_until(lambda: engine.metrics()["waiting"] > 0)
+            engine.rescale(replicas)
+            more(400)
+        wait_until(lambda: engine.results("whole").to_pylist()[-1:] == [{"n": sent, "s": sum(range(sent))}])
+        found = {row["k"]: (row["n"], row["s"]) for row in engine.results("sums").to_pylist()}
+    finally:
+        engine.stop()
+    keys = {f"k{key}": range(key, sent, 7) for key in range(7)}
+    assert found == {key: (len(values), sum(values)) for key, values in keys.items()}
+
+
+@pytest.mark.slow
 def test_a_busy_replica_gives_queries_away(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The decision is tested in `test_balance.py`; here it is made at once, while rows arrive."""
     engine = engine_of(spark, tmp_path, 2)
@@ -143,15 +179,75 @@ def test_a_busy_replica_gives_queries_away(spark: Any, tmp_path: Path, monkeypat
         before = engine._run.epochs.plan.placement
         assert before is not None
         whole = {name: dict.fromkeys(routes, Route.to(1)) for name, routes in before.routes.items()}
-        other = [Placement(2, whole)]
+        other = [BetterPlacement(Placement(2, whole), 2.0, 1.0)]
         monkeypatch.setattr(Balance, "better", lambda *_: other.pop() if other else None)
         for number in range(1, 4):
             arrive(tmp_path, number)
             wait_until(lambda number=number: counted(engine, number + 1))  # type: ignore[misc]
         wait_until(lambda: engine._run is not None and engine._run.epochs.plan.placement != before)
+        explained = engine.explain().placement
+        assert explained is not None
+        assert set(explained.homes.values()) == {1}, "the placement in force"
     finally:
         engine.stop()
     arrive(tmp_path, 4)
     engine = engine_of(spark, tmp_path, 2)
     engine.run_once()
+    check(spark, tmp_path, engine)
+
+
+def arrive_skewed(root: Path, number: int) -> None:
+    """File `number` of both streams: one key in three rows of four, and all others."""
+    for stream in ("a", "b"):
+        rows = {
+            "ts": pa.array([START + number * 3_000_000 + i * 90_000 for i in range(ROWS)], pa.timestamp("us", "UTC")),
+            "k": ["hot" if i % 4 else f"k{(i + number) % 7}" for i in range(ROWS)],
+            "v": pa.array([(i * 7919 + number * 13) % 100 for i in range(ROWS)], pa.int32()),
+        }
+        arrive_parquet(root / stream / f"{number:03d}.parquet", pa.table(rows))
+
+
+@pytest.mark.slow
+def test_key_slots_move_while_rows_flow(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measured rows decide; the clock is not asked, so that it need not be waited for."""
+    monkeypatch.setattr(balance, "BUSY", 0.0)
+    monkeypatch.setattr(balance, "PAYS", 0.0)
+    monkeypatch.setattr(balance, "PAUSE", 0.0)
+    monkeypatch.setattr(balance, "WINDOW", 1e9)
+    engine = engine_of(spark, tmp_path, 2)
+    files = 0
+
+    def more() -> None:
+        nonlocal files
+        arrive_skewed(tmp_path, files)
+        files += 1
+        wait_until(lambda: counted(engine, files))
+
+    engine.start()
+    try:
+        while files < 3 or not any(each["kind"] == "placement" for each in engine.decisions()):
+            more()
+        assert engine._run is not None
+        plan = engine._run.epochs.plan
+        assert plan.placement is not None
+        assert plan.placement.owners
+        assert plan.placement.routes == place(plan.run_queries, 2).routes
+        for _ in range(3):
+            more()
+        assert round(sum(each["key_share"] for each in engine.metrics()["replicas"]), 6) == 1.0
+        last = engine._run.epochs.plan.placement
+        assert last is not None
+    finally:
+        engine.stop()
+    # A restart continues with the table of the checkpoint.
+    monkeypatch.setattr(Balance, "better", lambda *_: None)
+    arrive_skewed(tmp_path, files)
+    engine = engine_of(spark, tmp_path, 2)
+    engine.run_once()
+    checkpoint = Checkpoint(str(tmp_path / "ck"))
+    commit = checkpoint.newest()
+    assert commit is not None
+    placement = Plan.load(checkpoint, commit.plan).placement
+    assert placement is not None
+    assert placement.owners == last.owners
     check(spark, tmp_path, engine)

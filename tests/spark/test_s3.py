@@ -98,6 +98,27 @@ def test_an_engine_continues_from_a_checkpoint_in_s3(spark: Any, server: S3Serve
     assert sorted(_written(tmp_path)) == list(range(0, 30, 2))
 
 
+@pytest.mark.spark
+def test_replicas_and_a_rescale_with_a_checkpoint_in_s3(spark: Any, server: S3Server, tmp_path: Path) -> None:
+    def wait(running: hg.Engine, count: int) -> None:
+        wanted = {f"k{key}": (len(range(key, count, 2)), sum(range(key, count, 2))) for key in (0, 1)}
+        wait_until(lambda: _sums(running) == wanted)
+
+    (tmp_path / "in").mkdir()
+    for number, (first, second) in enumerate([(2, 3), (1, 2)]):
+        running = _engine(spark, server, tmp_path, "replicas", lane_log=str(tmp_path / "log"), replicas=first)
+        running.start()
+        start = 30 * number
+        arrive_json(tmp_path / "in" / f"{start}.json", _rows(start, 10))
+        wait(running, start + 10)
+        running.rescale(second)
+        arrive_json(tmp_path / "in" / f"{start + 10}.json", _rows(start + 10, 20))
+        wait(running, start + 30)
+        running.stop()
+    _engine(spark, server, tmp_path, "replicas", lane_log=str(tmp_path / "log"), replicas=3).run_once()
+    assert sorted(_written(tmp_path)) == list(range(0, 60, 2))
+
+
 def _sums(engine: hg.Engine) -> dict[str, tuple[int, int]]:
     return {row["k"]: (row["n"], row["total"]) for row in engine.results("sums").to_pylist()}
 

@@ -93,3 +93,19 @@ def test_another_process_imports_what_was_shipped(written: Path, tmp_path_factor
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/")
     assert done.stdout.startswith("1 "), done.stderr
     assert ".zip/shipped_package" in done.stdout
+
+
+def test_namespace_packages_are_shipped(written: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Packages without `__init__.py`."""
+    (written / "shipped_space" / "deep").mkdir(parents=True)
+    (written / "shipped_space" / "risk.py").write_text("from shipped_space.deep.other import g\nf = g\n")
+    (written / "shipped_space" / "deep" / "other.py").write_text("import shipped_late\ndef g(v):\n    return 41 + v\n")
+    (written / "shipped_space" / "rows.csv").write_text("not a module")
+    modules = user_modules(["shipped_space.risk:f"])
+    files = [name for name in _names(modules) if not name.endswith("/")]
+    assert files == ["shipped_late.py", "shipped_space/deep/other.py", "shipped_space/risk.py"]
+    archive = tmp_path_factory.mktemp("zip") / "modules.zip"
+    archive.write_bytes(modules)
+    code = f"import sys; sys.path[:0] = [{str(archive)!r}]; from shipped_space.risk import f; print(f(1))"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "42", done.stderr

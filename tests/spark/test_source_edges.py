@@ -10,6 +10,9 @@ import pytest
 
 import headgate as hg
 from headgate.spark.epoch_failures import EpochFailures
+from headgate.spark.lane import Lane
+from tests.arriving import arrive_json
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -88,6 +91,37 @@ def test_an_epoch_whose_file_vanished_is_repeated(spark: Any, tmp_path: Path) ->
     with pytest.raises(Exception, match="a\\.json") as raised:
         listed.collect()
     assert EpochFailures.transient(raised.value)
+
+
+def test_an_engine_goes_on_when_a_listed_file_vanishes(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is removed between Spark's listing and the job that reads it."""
+    folder = tmp_path / "in"
+    engine = hg.Engine(checkpoint=str(tmp_path / "ck"), spark=spark)
+    folder.mkdir()
+    engine.execute(f"CREATE STREAM s (v INT) USING json OPTIONS (path '{folder}', ignoreMissingFiles 'true')")
+    engine.query("q", "SELECT v FROM s")
+    for number in range(3):
+        (folder / f"{number}.json").write_text(json.dumps({"v": number}))
+    delivered = Lane._batch
+    removed: list[Path] = []
+
+    def batch(self: Lane, frame: Any, number: int) -> None:
+        if not removed:
+            removed.append(folder / "1.json")
+            removed[0].unlink()
+        delivered(self, frame, number)
+
+    monkeypatch.setattr(Lane, "_batch", batch)
+    engine.start()
+    try:
+        wait_until(lambda: engine.results("q").num_rows == 2)
+        arrive_json(folder / "3.json", [{"v": 3}])
+        wait_until(lambda: engine.results("q").num_rows == 3)
+    finally:
+        engine.stop()
+    assert sorted(engine.results("q").column("v").to_pylist()) == [0, 2, 3]
 
 
 def _declare(engine: hg.Engine, folder: Path, names: list[str]) -> None:

@@ -6,13 +6,14 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import headgate as hg
+from headgate.spark.checkpoint import Checkpoint
 from tests.spark.counting import CountingSource
 from tests.waiting import wait_until
 
@@ -88,6 +89,36 @@ def test_lines_of_a_socket(spark: Any, tmp_path: Path, value_format: str) -> Non
         assert _pairs(engine, "pairs") == sorted(GOOD[value_format], key=repr)
         assert _pairs(engine, "ones") == [("a", 1)]
         assert _dead(engine) == sorted(("s", row) for row in BAD[value_format])
+
+
+def test_lines_before_a_restart_are_lost(spark: Any, tmp_path: Path) -> None:
+    """The engine dies when it has read lines and committed nothing; their sender does not send them again."""
+    found: list[list[Any]] = []
+    for lines, dies in ((["a"], True), (["b", "c"], False)):
+        with _sender(lines) as port:
+            engine = hg.Engine("cqc", str(tmp_path / "ck"), spark=spark)
+            options = f"(host '127.0.0.1', port '{port}', value_format 'text')"
+            engine.execute(f"CREATE STREAM s (k STRING) USING socket OPTIONS {options}")
+            engine.query("q", "SELECT k FROM s")
+            with pytest.MonkeyPatch.context() as patch:
+                if dies:
+                    patch.setattr(Checkpoint, "commit", _die)
+                engine.start()
+                try:
+                    if dies:
+                        with pytest.raises(Exception, match="the power is cut"):
+                            engine.wait()
+                    else:
+                        wait_until(lambda now=engine: now.results("q").num_rows == 2)
+                finally:
+                    with suppress(Exception):
+                        engine.stop()
+        found.append(sorted(engine.results("q").column("k").to_pylist()))
+    assert found == [[], ["b", "c"]]
+
+
+def _die(*_: Any) -> None:
+    raise ValueError("the power is cut")
 
 
 @pytest.mark.parametrize("format_", ["json", "csv"])

@@ -66,6 +66,23 @@ def test_a_table_is_read_again_when_its_file_changes(tmp_path: Path) -> None:
         refresh.close()
 
 
+@pytest.mark.spark
+def test_files_of_a_pattern(spark: Any, tmp_path: Path) -> None:
+    for name in ("a1", "a2", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "t.csv").write_text("a,one\n")
+    refresh = TableRefresh(spark, Reads(), lambda *_: None)
+    table = Table("t", SCHEMA, "csv", {"path": f"{tmp_path}/{{a1,a2}}/*.csv"}, on_change=True)
+    before = refresh.fingerprint(table)
+    assert before
+    (tmp_path / "b" / "t.csv").write_text("a,other\n")
+    assert refresh.fingerprint(table) == before
+    (tmp_path / "a2" / "t.csv").write_text("a,other\n")
+    assert refresh.fingerprint(table) != before
+    nothing = Table("n", SCHEMA, "csv", {"path": f"{tmp_path}/x*"}, on_change=True)
+    assert refresh.fingerprint(nothing) == []
+
+
 def test_a_table_is_read_again_when_its_time_has_come() -> None:
     reads = Reads()
     refresh = TableRefresh(None, reads, lambda _, rows: reads.changes.append(rows))

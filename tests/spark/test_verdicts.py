@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from headgate.operators.contract import Snapshot
+from headgate.runtime.state_parts import StateParts
+from headgate.runtime.store import Folder
 from headgate.spark.flight_record import RunningStage, SharedFlightRecord
 from headgate.spark.messages import BLAMED
 from headgate.spark.verdicts import STRIKES, Death, Verdicts
@@ -80,6 +86,40 @@ def test_memory_is_the_fault_of_those_that_ran_while_it_grew() -> None:
         assert not verdicts.pending, strike
         verdicts.died(Death("memory", "too much", ""), [function(6)])
     assert convicted(verdicts) == {(6, True)}
+
+
+def test_memory_that_is_kept_is_the_fault_of_the_largest_state() -> None:
+    verdicts = Verdicts()
+    verdicts.died(Death("memory", "holds a state of 9 GB", "", frozenset({5}), function=False), [])
+    assert convicted(verdicts) == {(5, False)}
+    assert BLAMED in verdicts.last_death
+
+
+def test_a_state_that_is_saved_or_restored_is_recorded() -> None:
+    # Of the process that saves, and of the one that restores.
+    records = SharedFlightRecord(), SharedFlightRecord()
+    seen: list[int] = []
+
+    class Live:
+        state_bytes = 1_000
+
+        def snapshot(self) -> Snapshot:
+            seen.extend(each.unit for each in records[0].running())
+            return Snapshot({"part": pa.table({"x": [1]})}, {})
+
+        def restore(self, snapshot: Snapshot) -> None:
+            seen.extend(each.unit for each in records[1].running())
+
+    stage: Any = SimpleNamespace(key="0000000000000007", live=Live())
+    memory: Any = SimpleNamespace(store=Folder())
+    saved = StateParts(memory, records[0]).save([stage])
+    StateParts(memory, records[1]).load(stage, saved[stage.key])
+    assert seen == [7, 7]
+    for record in records:
+        assert record.largest_state == (7, 1_000)
+        assert not record.running()
+    records[0].clear()
+    assert records[0].largest_state == (0, 0)
 
 
 def test_a_verdict_is_kept_until_its_epoch_is_committed() -> None:

@@ -214,6 +214,8 @@ class SinkTests:
             lake.query({**place, "key": "x"}, UPDATING)
         with pytest.raises(hg.SqlError, match="give either path or table"):
             lake.query({**place, "table": "t", "key": "k"}, UPDATING)
+        with pytest.raises(SinkError, match=rf"^query q: sink {lake.format}: key n does not identify the rows"):
+            lake.open(lake.query({**place, "key": "n"}, UPDATING))
         lake.spark.sql("CREATE TABLE other_format (k STRING, n BIGINT) USING parquet")
         with pytest.raises(SinkError) as refused:
             lake.open(lake.query({"table": "other_format", "key": "k"}, UPDATING))

@@ -17,6 +17,7 @@ from headgate.sql import Catalog
 from headgate.tour.answers import Age, Answers, due
 from headgate.tour.functions import POISON, fahrenheit, spread
 from headgate.tour.outcome import SideOutcome, TourOutcome, text_table
+from headgate.tour.places import FolderPlace, TopicPlace, TourPlace
 from headgate.tour.plan import CLASSES, SEED, Timeline, declarations, make_feeder, script
 from headgate.tour.report import html
 from headgate.tour.sides import one_line
@@ -71,7 +72,7 @@ def test_answers_that_are_overdue_count_with_the_age_that_they_have_reached() ->
 def test_both_sides_get_the_same_rows() -> None:
     sides = []
     for folder in ("plain", "headgate"):
-        feeder, kept = make_feeder(folder, TIMELINE), Kept()
+        feeder, kept = make_feeder(FolderPlace(folder), TIMELINE), Kept()
         feeder._target = kept
         feeder._event_start = 0.0
         # One side is slower than the other and gets larger batches.
@@ -91,12 +92,13 @@ def test_both_sides_get_the_same_rows() -> None:
     assert poisoned["ts"][0].value / 1e6 == pytest.approx(TIMELINE.poison, abs=0.1)
 
 
-def test_there_are_seven_queries_in_each_class_and_all_say_when_their_rows_were_sent() -> None:
+@pytest.mark.parametrize("place", [FolderPlace("in"), TopicPlace("localhost:9092", "in.")], ids=["folders", "kafka"])
+def test_there_are_seven_queries_in_each_class_and_all_say_when_their_rows_were_sent(place: TourPlace) -> None:
     head, queries = script()
     assert [query.cls for query in queries] == [cls for cls in CLASSES for _ in range(7)]
     catalog = Catalog(connectors=connectors())
     catalog.execute(head)
-    for _, _, statement in declarations("in"):
+    for _, _, statement in declarations(place):
         catalog.execute(statement)
     for query in queries:
         made = catalog.query(query.name, query.select, query.cls, ())

@@ -33,8 +33,10 @@ BENCHES: Mapping[str, str] = {
     "idle": "processor time of an idle engine, and how soon it answers the first row",
     "feeder": "rows that the feeder sends per second of one core, and its lag at 200,000 rows/s",
     "scale": "throughput with two replicas compared with one, cost of the shuffle, balance of the replicas",
+    "first-result": "seconds from the start on a cluster to the first result",
     "clients": "100 clients that follow results while 21 queries run, compared with none",
     "kafka": "Kafka to Kafka: 1, 21 and 200 queries, compared with plain and with one foreachBatch query",
+    "isolation": "queries beside one whose function hangs, exits, crashes or takes 6 GB; stop and Ctrl-C meanwhile",
     "recovery": "restart after kill −9 with 100 MB of state",
 }
 

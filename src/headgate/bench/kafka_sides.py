@@ -15,6 +15,8 @@ from headgate.engine import Engine
 
 DELAY = 1.0
 """Seconds that a watermark is behind the newest row, on all sides."""
+_STAGE = 100
+"""Selections, at most, whose code fits into one method of Java."""
 _STOPPERS = 16
 """Streaming queries that are stopped at the same time."""
 
@@ -39,6 +41,11 @@ class KafkaWork:
     classes: Mapping[str, str]
     streams: Sequence[str]
     selections: Mapping[str, TopicSelection]
+
+    @property
+    def windowed(self) -> list[str]:
+        """The queries that emit a window when its watermark has passed."""
+        return [name for name, select in self.queries.items() if "GROUP BY window(" in select]
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,10 @@ class KafkaEngine:
     def wait(self, seconds: float) -> None:
         self._engine.wait(seconds)
 
+    def check(self) -> None:
+        """Raises the error that the engine ended with."""
+        self._engine.wait(0.0)
+
     def stop(self) -> None:
         self._engine.stop()
 
@@ -104,6 +115,10 @@ class _Streaming:
 
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
+        self.check()
+
+    def check(self) -> None:
+        """Raises the error of a query that has failed."""
         for query in self._running:
             error = query.exception()
             if error is not None:
@@ -133,22 +148,30 @@ class KafkaPlain(_Streaming):
 
 
 class KafkaExpert(_Streaming):
-    """One streaming query for all selections: each row is repeated for the queries that want it, and written once."""
+    """One streaming query for all selections: the conditions of a row's topic say into which topics it is written."""
 
     def start(self) -> None:
-        cases = [
-            f"CASE WHEN topic = '{self._place.source(each.stream)}' AND {each.condition}"
-            f" THEN '{self._place.sink(name)}' END"
-            for name, each in self._work.selections.items()
-        ]
-        wanted = f"explode(filter(array({', '.join(cases)}), name -> name IS NOT NULL)) AS topic"
+        cases = []
+        for stream in self._work.streams:
+            wanted = ", ".join(
+                f"CASE WHEN {each.condition} THEN '{self._place.sink(name)}' END"
+                for name, each in self._work.selections.items()
+                if each.stream == stream
+            )
+            cases.append(f"WHEN '{self._place.source(stream)}' THEN array({wanted})")
+        every = f"CASE topic {' '.join(cases)} END AS every"
         value = "to_json(struct(ts, location, temperature, arrived)) AS value"
 
         def write(frame: Any, batch: int) -> None:
             del batch
-            rows = frame.selectExpr(value, wanted)
+            # A higher-order function (`filter`) instead of the explosion and `where` would be interpreted.
+            each = frame.selectExpr("*", every).selectExpr("*", "explode(every) AS wanted").where("wanted IS NOT NULL")
+            rows = each.selectExpr(value, "wanted AS topic")
             rows.write.format("kafka").option("kafka.bootstrap.servers", self._place.servers).save()
 
+        # The code of a whole stage is one method, at most 64 KB; that of a projection is divided into several.
+        fits = len(self._work.queries) <= _STAGE
+        self._spark.conf.set("spark.sql.codegen.wholeStage", str(fits).lower())
         frame = self._read(",".join(self._place.source(stream) for stream in self._work.streams))
         writer = frame.writeStream.foreachBatch(write)
         self._running.append(writer.option("checkpointLocation", f"{self._folder}/all").start())

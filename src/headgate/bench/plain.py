@@ -68,11 +68,12 @@ class Latencies:
 
 
 class Plain:
-    """Runs each SELECT as a streaming query over folders of Parquet files.
+    """Runs each SELECT as a streaming query over folders of Parquet files, or other streams.
 
+    - `source`: the folder with one of each stream, whose columns are those of the benches; or a function that returns
+      the streaming DataFrame of a stream
     - `take`: gets the name of a query and the answers of a trigger
     - `pools`: one FAIR pool per query
-    - `schemas`: the columns of streams that are not those of the benches
     - `updating`: queries whose answers update earlier ones
     """
 
@@ -81,19 +82,17 @@ class Plain:
         spark: Any,
         queries: Mapping[str, str],
         streams: Sequence[str],
-        folder: str,
+        source: str | Callable[[str], Any],
         take: Latencies | Callable[[str, pa.Table], None],
         pools: bool = False,
         delay: float = 1.0,
-        schemas: Mapping[str, str] | None = None,
         updating: Collection[str] = (),
     ) -> None:
         self._spark = spark
         self._queries = dict(queries)
         self._streams = tuple(streams)
-        self._folder = folder
+        self._source = source
         self._take = take.take if isinstance(take, Latencies) else take
-        self._schemas = schemas or {}
         self._updating = updating
         self._pools = pools
         self._delay = delay
@@ -104,9 +103,7 @@ class Plain:
 
     def start(self) -> None:
         for stream in self._streams:
-            schema = self._schemas.get(stream, SCHEMA)
-            frame = self._spark.readStream.schema(schema).parquet(f"{self._folder}/{stream}")
-            frame.withWatermark("ts", f"{self._delay} seconds").createOrReplaceTempView(stream)
+            self._rows(stream).withWatermark("ts", f"{self._delay} seconds").createOrReplaceTempView(stream)
         for name, select in self._queries.items():
             if self._pools:
                 self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
@@ -116,6 +113,11 @@ class Plain:
             self._running[name] = writer.option("checkpointLocation", f"{self._checkpoint}/{name}").start()
         if self._pools:
             self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)
+
+    def _rows(self, stream: str) -> Any:
+        if callable(self._source):
+            return self._source(stream)
+        return self._spark.readStream.schema(SCHEMA).parquet(f"{self._source}/{stream}")
 
     def failures(self) -> dict[str, str]:
         """The queries that have ended by themselves, with the error."""

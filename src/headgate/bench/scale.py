@@ -121,9 +121,15 @@ def loads(share: float = 1.0) -> dict[str, ScaleLoad]:
     }
 
 
-def run() -> Outcome:
-    """The same files with one and with two replicas, read to their end in micro-batches."""
-    return measure(loads(), ROUNDS)
+def run(only: str = "") -> Outcome:
+    """The same files with one and with two replicas, read to their end in micro-batches. `only`: names of loads,
+    separated by commas; by default all."""
+    known = loads()
+    names = [name.strip() for name in only.split(",")] if only else list(known)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(f"no load is called {unknown[0]}; the loads are {', '.join(known)}")
+    return measure({name: known[name] for name in names}, ROUNDS)
 
 
 def measure(chosen: Mapping[str, ScaleLoad], rounds: int) -> Outcome:
@@ -162,13 +168,14 @@ def measure(chosen: Mapping[str, ScaleLoad], rounds: int) -> Outcome:
             "seconds": "from the first trigger to the end of the last",
             "network_share": "busy seconds of the network with one replica, as a share of the run: the bottleneck",
             "balance": "busy seconds of the busiest replica, as a multiple of the mean",
-            "shuffle": "a cheap aggregate: processor time a row with two replicas less that with one",
+            "shuffle": "a cheap aggregate: processor time a row with two replicas less that with one (in local mode the"
+            " tasks divide the rows, without Spark's shuffle)",
         },
     )
 
 
 def _shuffle(spark: Any, count: int, rounds: int) -> dict[str, float]:
-    """The added processor time per row, in all processes, if Spark's shuffle takes rows to one of two replicas."""
+    """The added processor time per row, in all processes, if rows are divided between two replicas."""
     load = ScaleLoad({"counts": "SELECT location, count(*) AS n FROM s0 GROUP BY location"}, ("s0",), count)
     folder = _files(load)
     spent: dict[int, float] = {}

@@ -24,8 +24,10 @@ def demo(
         Path | None, typer.Option("--report", help=f"The report with the plots; default: {_REPORT}.", metavar="FILE")
     ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
+    kafka: Annotated[bool, typer.Option("--kafka", help="Rows come from Kafka, on a broker that it starts.")] = False,
 ) -> None:
     """Run 21 queries as plain Structured Streaming, then the same rows with Headgate, and compare."""
+    from headgate.tour.places import NoBroker, tour_places
     from headgate.tour.report import html
     from headgate.tour.run import Tour
     from headgate.tour.screen import Screen, SideView, TourView
@@ -41,8 +43,12 @@ def demo(
     if not screen.terminal:
         typer.echo(title)
     try:
-        outcome = Tour(screen, view, seconds / 2, lambda engine: _page(engine, opened)).run()
+        with tour_places(kafka) as places:
+            outcome = Tour(screen, view, seconds / 2, lambda engine: _page(engine, opened), places).run()
         screen.show()
+    except NoBroker as problem:
+        typer.echo(f"headgate: the tour over Kafka is skipped: {problem}", err=True)
+        raise typer.Exit(1) from None
     except KeyboardInterrupt:
         typer.echo("\nheadgate: stopped before the end; there is no comparison", err=True)
         raise typer.Exit(130) from None

@@ -31,7 +31,7 @@ def screen(metrics: Mapping[str, Any], rows: int) -> Group:
             duration(latency["p99"]),
             f"{query.get('queue_rows', 0):,}",
             size(query.get("waiting_bytes", 0) + query.get("state_bytes", 0)),
-            _spec(query.get("spec")),
+            _spec(query.get("spec"), query.get("shed_share") or 0.0),
             Text(query["state"], style="red" if failed else "green" if query["state"] == "running" else "dim"),
         )
     more = len(queries) - len(shown)
@@ -101,6 +101,8 @@ def spec_text(spec: Mapping[str, Any] | None) -> str:
     >>> latency = {"asked": 0.5, "allowed": 0.55, "measured": 0.41, "met": True, "margin": 0.18}
     >>> spec_text({"met": True, "latency": latency, "share_met": 0.97})
     '410 ms of 500 ms, met 97%'
+    >>> spec_text({"met": False, "latency": {**latency, "measured": 3.0, "best": 2.0}, "share_met": None})
+    '3.0 s of 500 ms (best reachable 2.0 s)'
     """
     if spec is None:
         return ""
@@ -108,15 +110,16 @@ def spec_text(spec: Mapping[str, Any] | None) -> str:
     for name, show in (("latency", duration), ("memory", size), ("accuracy", _percent)):
         if name in spec:
             measured = spec[name]["measured"]
-            parts.append(f"{'–' if measured is None else show(measured)} of {show(spec[name]['asked'])}")
+            best = f" (best reachable {show(spec[name]['best'])})" if "best" in spec[name] else ""
+            parts.append(f"{'–' if measured is None else show(measured)} of {show(spec[name]['asked'])}{best}")
     if spec["share_met"] is not None:
         parts.append(f"met {_percent(spec['share_met'])}")
     return ", ".join(parts)
 
 
-def _spec(spec: Mapping[str, Any] | None) -> Text:
+def _spec(spec: Mapping[str, Any] | None, shed: float) -> Text:
     style = "" if spec is None or spec["met"] is None else "green" if spec["met"] else "red"
-    return Text(spec_text(spec), style=style)
+    return Text(spec_text(spec) + (f", {_percent(shed)} shed" if shed else ""), style=style)
 
 
 def _percent(share: float) -> str:

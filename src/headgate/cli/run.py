@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _PLAIN_EVERY = 5.0
 _SCREEN_EVERY = 0.5
+_STOP_PATIENCE = 4.0
+"""Seconds that a start, or the end of the last epoch, may take once a stop is requested."""
 
 
 def run(
@@ -119,31 +121,56 @@ def _page(engine: Engine, checkpoint: str | None, port: int) -> Iterator[None]:
         service.stop()
 
 
-def _once(engine: Engine, stop_requested: threading.Event, quiet: bool) -> None:
-    failure: list[BaseException] = []
+class _Background:
+    """Work on a thread of its own, so that this one can react to Ctrl-C."""
 
-    def work() -> None:
+    def __init__(self, work: Callable[[], None], name: str) -> None:
+        self._work = work
+        self._failure: BaseException | None = None
+        # A daemon: work that waits for a cluster that gives nothing must not keep the process alive.
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def done(self, seconds: float) -> bool:
+        """Whether it has ended, at the latest after some seconds."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def check(self) -> None:
+        """Raises the error that ended it."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
         try:
-            engine.run_once()
+            self._work()
         except BaseException as error:
-            failure.append(error)
+            self._failure = error
 
-    worker = threading.Thread(target=work, name="headgate-once")
-    worker.start()
+
+def _once(engine: Engine, stop_requested: threading.Event, quiet: bool) -> None:
+    work = _Background(engine.run_once, "headgate-once")
     reported = False
     with _view(engine, quiet) as show:
-        while worker.is_alive():
-            worker.join(_SCREEN_EVERY)
+        while not work.done(_SCREEN_EVERY):
             reported = reported or _report_resumption(engine, quiet)
             show()
             if stop_requested.is_set():
                 engine.interrupt()
-    if failure and not stop_requested.is_set():
-        raise failure[0]
+                work.done(_STOP_PATIENCE)
+                return
+    work.check()
 
 
 def _until_stopped(engine: Engine, stop_requested: threading.Event, quiet: bool) -> None:
-    engine.start()
+    start = _Background(engine.start, "headgate-start")
+    while not start.done(_SCREEN_EVERY / 10):
+        if stop_requested.is_set():
+            # Stopping Spark ends what it waits for, for example executors that a cluster does not give.
+            if not start.done(_STOP_PATIENCE):
+                return
+            break
+    start.check()
     _report_resumption(engine, quiet)
     with _view(engine, quiet) as show:
         while not stop_requested.is_set():

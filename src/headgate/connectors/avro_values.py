@@ -18,9 +18,13 @@ AVRO_FRAMING = OptionDeclaration(
     default="none",
 )
 AVRO_SCHEMA_ID = OptionDeclaration(
-    "avro_schema_id", "with avro_framing registry: the schema's number, which is written before each value", "integer"
+    "avro_schema_id",
+    "with avro_framing registry: the schema's number: the sink writes it before each value; to the source, a value with"
+    " another number is malformed (without the option the number is ignored, and a value of another schema may be read"
+    " as a wrong one)",
+    "integer",
 )
-AVRO_OPTIONS = (AVRO_SCHEMA, AVRO_FRAMING)
+AVRO_OPTIONS = (AVRO_SCHEMA, AVRO_FRAMING, AVRO_SCHEMA_ID)
 
 _SQL_TYPES = {
     "boolean": "BOOLEAN",
@@ -48,12 +52,16 @@ _DECODED = "_headgate_decoded"
 def avro_problem(options: Mapping[str, str], schema: Schema, reading: bool) -> OptionProblem | None:
     """What is wrong with the options of Avro, for a source (`reading`) or a sink."""
     avro = options.get("value_format") == "avro"
-    for option in (*AVRO_OPTIONS, AVRO_SCHEMA_ID):
+    for option in AVRO_OPTIONS:
         if option.name in options and not avro:
             return OptionProblem(option.name, f"{option.name} needs value_format 'avro'")
     if not avro:
         return None
     framed = options.get(AVRO_FRAMING.name) == "registry"
+    if reading and AVRO_SCHEMA_ID.name in options and not framed:
+        return OptionProblem(AVRO_SCHEMA_ID.name, "avro_schema_id needs avro_framing 'registry'")
+    if AVRO_SCHEMA_ID.name in options and int(options[AVRO_SCHEMA_ID.name]) >= 1 << 32:
+        return OptionProblem(AVRO_SCHEMA_ID.name, "avro_schema_id has more than 4 bytes")
     if not reading and framed != (AVRO_SCHEMA_ID.name in options):
         return OptionProblem(AVRO_FRAMING.name, "avro_framing registry and avro_schema_id belong together")
     if AVRO_SCHEMA.name not in options:
@@ -84,7 +92,11 @@ def decoded(value: str, options: Mapping[str, str]) -> tuple[str, str]:
     settings = f"map('mode', 'PERMISSIVE', 'avroSchema', '{quoted(json.dumps(asked))}')"
     payload = value
     if options.get(AVRO_FRAMING.name) == "registry":
-        payload = f"IF(substring({value}, 1, 1) = X'00' AND length({value}) > 4, substring({value}, 6), X'')"
+        number = options.get(AVRO_SCHEMA_ID.name)
+        framed = f"substring({value}, 1, 1) = X'00' AND length({value}) > 4"
+        if number is not None:
+            framed = f"substring({value}, 1, 5) = {_header(number)}"
+        payload = f"IF({framed}, substring({value}, 6), X'')"
     return f"from_avro({payload}, '{quoted(json.dumps(schema))}', {settings})", f"row.{_DECODED}"
 
 
@@ -94,7 +106,16 @@ def encoded(row: str, options: Mapping[str, str]) -> str:
     value = f"to_avro({row})" if schema is None else f"to_avro({row}, '{quoted(schema)}')"
     if options.get(AVRO_FRAMING.name) != "registry":
         return value
-    return f"concat(X'00', X'{int(options[AVRO_SCHEMA_ID.name]):08X}', {value})"
+    return f"concat({_header(options[AVRO_SCHEMA_ID.name])}, {value})"
+
+
+def _header(number: str) -> str:
+    """Spark SQL for what a registry's client writes before a value.
+
+    >>> _header("258")
+    "X'0000000102'"
+    """
+    return f"X'00{int(number):08X}'"
 
 
 def _sql_type(avro: Any) -> str | None:

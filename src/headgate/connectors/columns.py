@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from headgate.connectors.row_key import key_problem
 from headgate.graph.options import OptionDeclaration, OptionProblem
 from headgate.graph.queries import Query
 from headgate.graph.types import Schema
@@ -36,7 +37,7 @@ def columns_problem(options: Mapping[str, str], option: str, schema: Schema) -> 
 
 
 def key_columns(query: Query, sink: str, options: Mapping[str, str]) -> list[str]:
-    """The columns of the option `key`, spelled as in the query. SinkError if a query that updates has none."""
+    """The columns of the option `key`, spelled as in the query. SinkError if a query that updates needs others."""
     given = {field.name.lower(): field.name for field in query.schema.fields}
     key = [given[name.lower()] for name in listed(options, KEY.name)]
     if query.mode == "update" and not key:
@@ -44,6 +45,9 @@ def key_columns(query: Query, sink: str, options: Mapping[str, str]) -> list[str
             f"query {query.name}: sink {sink}: the query replaces rows, and the option key is missing: name the"
             " columns that identify a row, for example key 'k'"
         )
+    wrong = key_problem(query, key)
+    if wrong is not None:
+        raise SinkError(f"query {query.name}: sink {sink}: {wrong}")
     return key
 
 

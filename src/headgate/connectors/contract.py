@@ -40,7 +40,7 @@ class Guarantee:
 
     exactly_once: bool
     means: str
-    test: str = "tests/connectors/test_sinks.py::test_every_sink_writes_each_epoch_as_it_guarantees"
+    test: str = "tests/connectors/test_restarts.py::test_what_sinks_hold_after_a_crash"
 
     def __str__(self) -> str:
         return f"{'exactly' if self.exactly_once else 'at least'} once: {self.means}"
@@ -68,7 +68,7 @@ class StreamSource(Connector):
     guarantee: Guarantee = Guarantee(
         True,
         "the commit of an epoch names the rows that it has read, and Spark reads what is not committed again",
-        "tests/spark/test_protocol.py",
+        "tests/crash/test_formats.py::test_generated_rows_arrive_once",
     )
 
     @abstractmethod
@@ -78,22 +78,28 @@ class StreamSource(Connector):
     def group_key(self, stream: Stream) -> object:
         """See `StreamOpener`."""
         place = stream.options.get(self.together or "")
-        if place is None or any(sign in place for sign in "*?[]{},"):
+        if place is None or any(sign in place for sign in "*?[]{},\\"):
             return None
         rest = tuple(sorted((key, value) for key, value in stream.options.items() if key != self.together))
         return (self.name, stream.schema.names, stream.schema, rest)
 
-    def combine(self, values: Sequence[str]) -> tuple[str, list[str]]:
-        """One value of the option `together` for several, and Spark SQL that is true for the rows of each."""
+    def overlap(self, one: Stream, other: Stream) -> bool:
+        """See `StreamOpener`."""
+        return self.together is not None and one.options[self.together].strip() == other.options[self.together].strip()
+
+    def combine(self, spark: Any, values: Sequence[str]) -> tuple[str, list[str]]:
+        """One value of the option `together` for several that do not overlap, and Spark SQL that is true for the rows
+        of each."""
+        del spark
         raise NotImplementedError(f"{self.name} reads each stream alone")
 
-    def group(self, streams: Sequence[Stream]) -> SourceGroup:
+    def group(self, spark: Any, streams: Sequence[Stream]) -> SourceGroup:
         """How several streams are read as one."""
         options = dict(streams[0].options)
         if len(streams) == 1:
             return SourceGroup(options)
         assert self.together is not None
-        options[self.together], tests = self.combine([stream.options[self.together] for stream in streams])
+        options[self.together], tests = self.combine(spark, [stream.options[self.together] for stream in streams])
         cases = " ".join(f"WHEN {test} THEN {number}" for number, test in enumerate(tests))
         return SourceGroup(options, [f"CASE {cases} END AS {MEMBER}"], f"`{MEMBER}`")
 

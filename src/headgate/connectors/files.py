@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import quote
 
-from headgate.connectors.contract import Guarantee, quoted
+from headgate.connectors.contract import Guarantee
+from headgate.connectors.source_folder import all_of, default_is_local, folder_of
 from headgate.connectors.spark_format import SparkFormatSource, SparkFormatTable, check_columns
 from headgate.connectors.value_format import RAW
 from headgate.graph.options import OptionDeclaration, OptionProblem
@@ -92,7 +91,7 @@ class FileSource(SparkFormatSource):
     guarantee = Guarantee(
         True,
         "the commit of an epoch names the files that it has read; a file must not change once it is there",
-        "tests/crash/test_crash.py",
+        "tests/crash/test_formats.py::test_rows_of_every_format_arrive_once",
     )
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
@@ -105,14 +104,26 @@ class FileSource(SparkFormatSource):
             return OptionProblem("maxBytesPerTrigger", "give either maxFilesPerTrigger or maxBytesPerTrigger")
         return None
 
-    def combine(self, values: Sequence[str]) -> tuple[str, list[str]]:
-        paths = [path.rstrip("/") if "://" in path else os.path.abspath(path) for path in values]
-        return _all_of(paths), [f"contains(_metadata.file_path, '{quoted(_below(path))}')" for path in paths]
+    def group_key(self, stream: Stream) -> object:
+        key = super().group_key(stream)
+        place = folder_of(stream.options["path"])
+        # Spark refuses a file in place of a folder unless it is one of several.
+        return None if key is None or place.is_file else (place.system, key)
+
+    def overlap(self, one: Stream, other: Stream) -> bool:
+        # One in the other: partitions, or recursiveFileLookup, make rows of both of the inner folder's.
+        first, second = (folder_of(stream.options["path"]).uri + "/" for stream in (one, other))
+        return first.startswith(second) or second.startswith(first)
+
+    def combine(self, spark: Any, values: Sequence[str]) -> tuple[str, list[str]]:
+        folders = [folder_of(path) for path in values]
+        local = default_is_local(spark)
+        return all_of([folder.given for folder in folders]), [folder.test(local) for folder in folders]
 
     def open(self, spark: Any, streams: Sequence[Stream]) -> SourceRows:
         from headgate.spark.types import spark_schema
 
-        group = self.group(streams)
+        group = self.group(spark, streams)
         first = streams[0]
         options, schema = dict(group.options), self.schema(first)
         if self.parsed:
@@ -120,9 +131,9 @@ class FileSource(SparkFormatSource):
         frame = self.load(spark, first, options, None if schema is None else spark_schema(schema))
         check_columns(first, self.name, frame)
         tagged = frame.selectExpr("*", *group.tag) if group.tag else frame
-        folders = [_local(stream.options["path"]) for stream in streams]
+        folders = [folder_of(stream.options["path"]).local for stream in streams]
         watched = None if None in folders else tuple(folder for folder in folders if folder is not None)
-        return SourceRows(tagged, f"`{RAW}`" if self.parsed else None, group.member, watched)
+        return SourceRows(tagged, f"`{RAW}`" if self.parsed else None, group.member, watched, self.parsed)
 
     def schema(self, stream: Stream) -> Schema | None:
         """The columns that the reader is given."""
@@ -133,41 +144,3 @@ class FileTable(SparkFormatTable):
     """Files that are read once."""
 
     gives_schema = True
-
-
-def _all_of(paths: Sequence[str]) -> str:
-    """A pattern for several folders: what they have in common, then each one's rest.
-
-    >>> _all_of(["/data/in/a", "/data/in/b/c"])
-    '/data/in/{a,b/c}'
-    """
-    parts = [path.split("/") for path in paths]
-    shared = 0
-    while all(len(part) > shared + 1 and part[shared] == parts[0][shared] for part in parts):
-        shared += 1
-    rest = ",".join("/".join(part[shared:]) for part in parts)
-    return f"{'/'.join(parts[0][:shared])}/{{{rest}}}"
-
-
-def _local(path: str) -> str | None:
-    """A folder on this machine as an absolute path; None if it may be elsewhere.
-
-    >>> _local("file:///data/in"), _local("s3a://data/in")
-    ('/data/in', None)
-    """
-    scheme, sign, rest = path.partition(":/")
-    if sign and scheme == "file":
-        return "/" + rest.lstrip("/")
-    return None if sign and "/" not in scheme else os.path.abspath(path)
-
-
-def _below(path: str) -> str:
-    """The text that every file's name in a folder contains, as Spark reports it: a URI as Java writes it, with letters
-    of any alphabet unchanged.
-
-    >>> _below("/data/a b/ü")
-    '/data/a%20b/ü/'
-    """
-    _, sign, rest = path.partition("://")
-    text = rest if sign else path
-    return "".join(c if ord(c) > 127 else quote(c, safe="/-_.!~*'():@&=+$,;") for c in text) + "/"

@@ -49,7 +49,11 @@ NOT_WRITTEN = {
 class FolderSink(ResultSink):
     """A folder with one file per query and epoch. The concrete class says how a table becomes the bytes of a file."""
 
-    guarantee = Guarantee(True, "a file appears whole, under a name that belongs to its query and epoch")
+    guarantee = Guarantee(
+        True,
+        "a file appears whole, under a name that belongs to its query and epoch",
+        "tests/crash/test_formats.py::test_rows_of_every_format_arrive_once",
+    )
     written_by = "hosts"
 
     @abstractmethod

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
@@ -18,6 +19,8 @@ from headgate.spark.spark_errors import expecting_errors, reason
 SERVERS = "kafka.bootstrap.servers"
 PATIENCE = 15.0
 """Timeout (s) of the first request to a cluster."""
+_MAKING = "5000"
+"""Milliseconds for the brokers to make a topic."""
 _LISTED = 10
 """Maximum number of topics that a message lists."""
 _ASKED: set[tuple[object, ...]] = set()
@@ -71,6 +74,62 @@ def check(spark: Any, options: Mapping[str, str], topics: Sequence[str] = ()) ->
     _ASKED.add(asked)
 
 
+def require(spark: Any, options: Mapping[str, str], topic: str, option: str) -> None:
+    """ClusterProblem if no broker answers, or if a topic that is written does not exist and none makes it."""
+    passed = {name: value for name, value in options.items() if name.startswith("kafka.")}
+    asked = (spark.sparkContext.applicationId, tuple(sorted(passed.items())), topic, "written")
+    if asked in _ASKED:
+        return
+    if topic not in _topics(spark, passed) and not _made(spark, passed, topic):
+        raise ClusterProblem(missing(topic, passed[SERVERS], option))
+    _ASKED.add(asked)
+
+
+def missing(topic: str, servers: str, option: str, said: str = "it does not exist") -> str:
+    """The message for a topic that cannot be written."""
+    return f"topic {topic} on {servers}: {said}; make it with kafka-topics.sh --create, or correct the option {option}"
+
+
+@contextmanager
+def _classes(spark: Any) -> Iterator[None]:
+    """Within it Kafka finds its classes by name: they may be visible only to the session's class loader."""
+    thread = spark.sparkContext._jvm.java.lang.Thread.currentThread()
+    before = thread.getContextClassLoader()
+    thread.setContextClassLoader(spark._jsparkSession.sharedState().jarClassLoader())
+    try:
+        yield
+    finally:
+        thread.setContextClassLoader(before)
+
+
+def _made(spark: Any, passed: Mapping[str, str], topic: str) -> bool:
+    """Whether a broker makes a topic when a producer asks for it."""
+    context = spark.sparkContext
+    properties = context._jvm.java.util.Properties()
+    serializer = "org.apache.kafka.common.serialization.ByteArraySerializer"
+    given = {**passed, "key.serializer": serializer, "value.serializer": serializer, "max.block.ms": _MAKING}
+    for name, value in given.items():
+        properties.put(name.removeprefix("kafka."), value)
+    loader = spark._jsparkSession.sharedState().jarClassLoader()
+    classes = context._gateway.new_array(context._jvm.java.lang.Class, 1)
+    values = context._gateway.new_array(context._jvm.java.lang.Object, 1)
+    classes[0], values[0] = properties.getClass(), properties
+    producer = None
+    try:
+        with _classes(spark), expecting_errors():
+            made = loader.loadClass("org.apache.kafka.clients.producer.KafkaProducer")
+            producer = made.getConstructor(classes).newInstance(values)
+            producer.partitionsFor(topic)
+            return True
+    except Exception as error:
+        if "TimeoutException" in str(error) or "UnknownTopicOrPartition" in str(error):
+            return False
+        raise ClusterProblem(without_secrets(reason(error), passed)) from error
+    finally:
+        if producer is not None:
+            producer.close(context._jvm.java.time.Duration.ofSeconds(1))
+
+
 def _topics(spark: Any, passed: Mapping[str, str]) -> set[str]:
     """The names of all topics."""
     see_added(spark)
@@ -86,7 +145,7 @@ def _topics(spark: Any, passed: Mapping[str, str]) -> set[str]:
     types[0], values[0] = properties.getClass(), properties
     client = None
     try:
-        with expecting_errors():
+        with _classes(spark), expecting_errors():
             client = admin.getMethod("create", types).invoke(None, values)
             return set(client.listTopics().names().get())
     except Exception as error:

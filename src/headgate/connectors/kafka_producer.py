@@ -10,28 +10,32 @@ from __future__ import annotations
 import importlib.util
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.connectors.csv import CsvSink
 from headgate.connectors.json import json_lines
-from headgate.connectors.kafka_cluster import PATIENCE, SERVERS, silent
+from headgate.connectors.kafka_cluster import PATIENCE, SERVERS, missing, silent
+from headgate.connectors.kafka_security import for_librdkafka
 from headgate.graph import types as t
 from headgate.graph.queries import Query
 from headgate.graph.secrets import without_secrets
 from headgate.spark.results import DriverWriter, Results, SinkError
 
-_KNOWN = frozenset({SERVERS, "kafka.acks", "kafka.compression.type", "kafka.linger.ms", "kafka.client.id"})
-"""Options that mean the same to librdkafka as to Kafka's client in Java."""
+T = TypeVar("T")
+
 _PLAIN = (t.STRING, t.BOOLEAN, t.TINYINT, t.SMALLINT, t.INT, t.BIGINT, t.DATE)
 """Types whose texts are the same in Arrow and in Spark."""
 _PATIENCE = 120.0
 """Timeout (s) for the brokers to accept the messages of an epoch."""
 _MAKING = 5.0
 """Timeout (s) for the brokers to create a topic."""
+_STEP = 1.0
+"""Seconds between two looks at whether the brokers refuse the login."""
+_OF_PRODUCERS = ("kafka.acks", "kafka.compression.type", "kafka.linger.ms")
 _END = "\x1e\x1f"
 """Separates CSV lines, which may contain line feeds."""
 
@@ -60,8 +64,17 @@ def obstacle(query: Query, options: Mapping[str, str]) -> str | None:
         identity = query.plan.schema.fields[query.visible : -1]
         if any(field.type not in _PLAIN for field in identity):
             return "a key of the query is written by Spark"
-    other = [name for name in options if name.startswith("kafka.") and name not in _KNOWN]
-    return f"the option {other[0]} is one of Kafka's client in Java" if other else None
+    protocol = options.get("kafka.security.protocol", "")
+    own = any(name.startswith("kafka.ssl.truststore.") for name in options)
+    if protocol.endswith("SSL") and not own and options.get("delivery") != "exactly_once":
+        return "brokers are checked with the certificates that Java knows"
+    _, other = for_librdkafka(options)
+    return f"the option {other} is one of Kafka's client in Java" if other is not None else None
+
+
+def confirmed_by_all(options: Mapping[str, str]) -> bool:
+    """Whether all replicas of a partition must have a message: without it the client cannot recognize repetitions."""
+    return options.get("kafka.acks", "all") in ("all", "-1")
 
 
 Headers = list[tuple[str, str | bytes | None]]
@@ -85,17 +98,22 @@ class Cluster:
         self._epoch: int | None = None
         self._topics: set[str] = set()
         self._users = 0
-        settings = {name.removeprefix("kafka."): value for name, value in options.items()}
-        settings |= {"message.timeout.ms": str(int(_PATIENCE * 1000)), "log_level": "0"}
+        self._refusal: str | None = None
+        settings, _ = for_librdkafka(options)
+        settings |= {
+            "message.timeout.ms": str(int(_PATIENCE * 1000)),
+            "topic.metadata.propagation.max.ms": str(int(2 * _MAKING * 1000)),
+            "log_level": "0",
+        }
         if exactly_once:
             settings |= {
                 "transactional.id": f"headgate-{run}",
                 "transaction.timeout.ms": str(int(_PATIENCE * 1000)),
             }
-        else:
+        elif confirmed_by_all(options):
             settings |= {"enable.idempotence": "true"}
-        self._producer = Producer({**settings, "error_cb": lambda error: None})
-        self._producer.list_topics(timeout=PATIENCE)
+        self._producer = Producer({**settings, "error_cb": self._failed})
+        self._reach()
         if exactly_once:
             # Ends open transactions of an earlier process, which is fenced off from now on.
             self._producer.init_transactions(_PATIENCE)
@@ -113,15 +131,32 @@ class Cluster:
         cls._open[key]._users += 1
         return cls._open[key]
 
+    def _reach(self) -> None:
+        """Returns when a broker answers. A refused login is an event, for which the client tries again and again."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self._producer.list_topics(timeout=_STEP)
+                return
+            except Exception:
+                self._producer.poll(0)
+                if self._refusal is not None:
+                    raise SinkError(without_secrets(self._refusal, self._options)) from None
+                if time.monotonic() > until:
+                    raise
+
+    def _failed(self, error: Any) -> None:
+        from confluent_kafka import KafkaError
+
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL):
+            self._refusal = error.str().partition(": ")[2] or error.str()
+
     def require(self, topic: str) -> None:
         """SinkError if the topic does not exist and the broker does not create it automatically."""
         until = time.monotonic() + _MAKING
         while (error := self._producer.list_topics(topic, PATIENCE).topics[topic].error) is not None:
             if time.monotonic() > until:
-                raise SinkError(
-                    f"topic {topic} on {self._options[SERVERS]}: {error.str()}; make it with kafka-topics.sh --create,"
-                    " or correct the option topic"
-                )
+                raise SinkError(missing(topic, self._options[SERVERS], "topic", error.str()))
             time.sleep(0.05)
 
     def send(self, topic: str, value: bytes | None, key: bytes | None, headers: Headers) -> None:
@@ -154,7 +189,8 @@ class Cluster:
 
             consumer = self._consumer()
             places = [TopicPartition(topic, 0, epoch + 1) for topic in sorted(topics)]
-            self._producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), _PATIENCE)
+            group = consumer.consumer_group_metadata()
+            _retried(lambda: self._producer.send_offsets_to_transaction(places, group, _PATIENCE))
             self._producer.commit_transaction(_PATIENCE)
             consumer.close()
 
@@ -165,8 +201,10 @@ class Cluster:
         from confluent_kafka import TopicPartition
 
         consumer = self._consumer()
-        [place] = consumer.committed([TopicPartition(topic, 0)], _PATIENCE)
-        consumer.close()
+        try:
+            [place] = _retried(lambda: consumer.committed([TopicPartition(topic, 0)], _PATIENCE))
+        finally:
+            consumer.close()
         return bool(place.offset > epoch)
 
     def close(self) -> None:
@@ -174,7 +212,11 @@ class Cluster:
         self._users -= 1
         if self._users == 0:
             self._producer.flush(_PATIENCE)
-            Cluster._open = {key: each for key, each in Cluster._open.items() if each is not self}
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Later writers get another producer: this one may still be sending, or has failed."""
+        Cluster._open = {key: each for key, each in Cluster._open.items() if each is not self}
 
     def reason(self, error: Exception) -> str:
         """An error in one line, without secrets."""
@@ -183,7 +225,8 @@ class Cluster:
     def _consumer(self) -> Any:
         from confluent_kafka import Consumer
 
-        settings = {name.removeprefix("kafka."): self._options[name] for name in (SERVERS,)}
+        secure = {name: value for name, value in self._options.items() if name not in _OF_PRODUCERS}
+        settings, _ = for_librdkafka(secure)
         return Consumer({**settings, "group.id": f"headgate-{self._run}", "enable.auto.commit": False})
 
     def _delivered(self, error: Any, message: Any) -> None:
@@ -201,10 +244,15 @@ class DirectKafkaWriter(DriverWriter):
         self._topic = options.get("topic", "")
         try:
             self._cluster = Cluster.of(options, run, options.get("delivery") == "exactly_once")
-            if self._topic:
-                self._cluster.require(self._topic)
         except SinkError as error:
             raise self._error(str(error)) from error
+        try:
+            if self._topic:
+                self._cluster.require(self._topic)
+        except Exception as error:
+            self._cluster.close()
+            said = str(error) if isinstance(error, SinkError) else self._cluster.reason(error)
+            raise self._error(said) from error
         self._first = True
 
     def publish(self, results: Results) -> None:
@@ -228,6 +276,9 @@ class DirectKafkaWriter(DriverWriter):
 
     def close(self) -> None:
         self._cluster.close()
+
+    def abandon(self) -> None:
+        self._cluster.abandon()
 
     def _messages(self, results: Results) -> Iterator[tuple[str, bytes | None, bytes | None, Headers]]:
         table = results.table
@@ -283,10 +334,32 @@ def _texts(column: pa.ChunkedArray) -> list[bytes | None]:
     return [None if value is None else value.encode() for value in pc.cast(column, t.STRING).to_pylist()]
 
 
+def _retried(action: Callable[[], T]) -> T:
+    """What an action returns, tried again while the brokers are choosing who keeps the offsets of the group."""
+    from confluent_kafka import KafkaError
+
+    passing = (
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    )
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return action()
+        except Exception as error:
+            code = error.args[0].code() if error.args and hasattr(error.args[0], "code") else None
+            if code not in passing or time.monotonic() > until:
+                raise
+        time.sleep(0.1)
+
+
 def _unreachable(error: Exception, options: Mapping[str, str]) -> str:
     """Why a cluster does not answer."""
     from confluent_kafka import KafkaError
 
+    if isinstance(error, SinkError):
+        return str(error)
     code = error.args[0].code() if error.args and hasattr(error.args[0], "code") else None
     gone = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)
     return silent(options[SERVERS]) if code in gone else _reason(error, options)

@@ -31,7 +31,11 @@ class MemorySink(ResultSink):
     about = "the newest rows, as `engine.results` returns them; every query has this sink, also without INTO memory"
     options = OptionSet((_ROWS,))
     replaces_rows = True
-    guarantee = Guarantee(True, "a repeated epoch is recognized; a new process starts empty")
+    guarantee = Guarantee(
+        True,
+        "a repeated epoch is recognized; a new process starts empty",
+        "tests/connectors/test_sinks.py::test_memory_ignores_an_epoch_that_it_has",
+    )
     example = "rows '1000'"
 
     def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> MemoryWriter:

@@ -36,7 +36,11 @@ where options are shown, they are `***`.
 
 A Kafka cluster that does not answer within 15 seconds, a topic that is missing and a wrong password are reported when
 the engine starts. A value that cannot be read (JSON, CSV, Avro) is a dead letter of its stream; the rows around it are
-read. If a sink fails, its results stay in the checkpoint and are published at the next start.
+read. Bytes in a text that are not UTF-8 become U+FFFD, in dead letters too. If a sink fails, its results stay in the
+checkpoint and are published at the next start.
+
+Streams of one kind, columns and options are read as one source, which saves time with many streams: topics, or folders
+of which none is in another. Two streams of one topic or folder are read twice.
 
 Delta and Iceberg need their jars and settings from the start of the session. Headgate gives them to a session that it
 starts for a script with `INTO delta`, `USING iceberg` and so on: Maven fetches the jars for the running Spark. If the
@@ -69,8 +73,7 @@ removed. If a host cannot write a folder, for example because `path` is on the d
 
 
 _ABOUT_GUARANTEES = """State is exactly once: the commit of an epoch names what was read, the state and the results. The
-table says what that means for each source and sink, and which test shows it. Files of all formats are read by one class
-and written by one class; the tests that kill the engine at every step (`tests/crash`) use Parquet.
+table says what that means for each source and sink, and which test shows it.
 """
 
 
@@ -88,12 +91,13 @@ def page() -> str:
 
 def _guarantees() -> str:
     rows = ["| | after crashes | shown by |", "| --- | --- | --- |"]
-    for word, found in (("USING", sources()), ("INTO", sinks())):
+    others: dict[str, ResultSink] = {**sinks(), "any other format": SparkFormatSink("")}
+    for word, found in (("USING", sources()), ("INTO", others)):
         for name, each in found.items():
             guarantee = each.guarantee
             lost = guarantee.means if "at most once" in guarantee.means else str(guarantee)
-            shown = f"`{guarantee.test}`" if guarantee.test else "–"
-            rows.append(f"| `{word} {name}` | {lost} | {shown} |")
+            called = f"`{word} {name}`" if name in sources() or name in sinks() else f"`{word}` {name}"
+            rows.append(f"| {called} | {lost} | `{guarantee.test}` |")
     return "\n".join(rows)
 
 
@@ -109,8 +113,8 @@ def _other_sinks() -> str:
     options = ", ".join(f"`{option.name}`" for option in SparkFormatSink.options.declared)
     return (
         f"Spark's executors write any other format ({options} and the options of the format): exactly once"
-        "\ninto a folder, where each epoch overwrites its own subfolder `epoch=<n>`; at least once into a table or"
-        " elsewhere."
+        "\ninto a folder, where each epoch of a query overwrites its own subfolder `epoch=<run>-<query>-<n>`; at least"
+        " once\ninto a table or elsewhere."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,8 +27,10 @@ _EPOCHS = "headgate_epochs"
 """The table that records the last epoch of each run, query and table."""
 _STAGE = "headgate_stage"
 _ORDER, _DELETED = "headgate_order", "headgate_deleted"
-_ATTEMPTS = 3
-"""Attempts per epoch, each with a new connection."""
+PATIENCE = 120.0
+"""Seconds for which an epoch is tried again, each time with a new connection, while the server does not answer."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+"""Seconds between two attempts, doubled each time."""
 _LOST = ("08", "57P0", "53300")
 """SQLSTATE prefixes of a lost connection or server."""
 _COPY = "FORMAT csv, NULL '', QUOTE '\"', ESCAPE '\"'"
@@ -65,7 +68,7 @@ class PostgresqlSink(ResultSink):
     guarantee = Guarantee(
         True,
         f"an epoch and its number in the table `{_EPOCHS}` are one transaction",
-        "tests/postgresql/test_kills.py",
+        "tests/postgresql/test_kills.py::test_the_table_equals_the_batch_answer",
     )
     example = "url 'jdbc:postgresql://localhost/postgres', table 'totals', key 'k'"
 
@@ -119,21 +122,28 @@ class PostgresqlWriter(DriverWriter):
                 self._execute(self._definition())
             connection.commit()
             problem = self._misfit()
+            # A session that is idle in a transaction would keep the server from cleaning up.
+            connection.commit()
         except Exception as error:
             raise self._error(error) from error
         if problem is not None:
+            self.close()
             raise SinkError(f"query {self._query.name}: sink postgresql: {problem}")
 
     def publish(self, results: Results) -> None:
         data = bytearray(_lines(results))
-        for attempt in range(1, _ATTEMPTS + 1):
+        until = time.monotonic() + PATIENCE
+        pause = _FIRST_PAUSE
+        while True:
             try:
                 self._transaction(results, data)
                 return
             except Exception as error:
                 self.close()
-                if attempt == _ATTEMPTS or not _state(error).startswith(_LOST):
+                if time.monotonic() + pause > until or not _state(error).startswith(_LOST):
                     raise self._error(error) from error
+            _wait(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -261,6 +271,10 @@ class PostgresqlWriter(DriverWriter):
         self.close()
         said = without_secrets(reason(error), self._options)
         return SinkError(f"query {self._query.name}: sink postgresql: table {self._options['table']}: {said}")
+
+
+def _wait(seconds: float) -> None:
+    time.sleep(seconds)
 
 
 def _lines(results: Results) -> bytes:

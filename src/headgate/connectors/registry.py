@@ -60,6 +60,9 @@ class SparkStreams:
     def group_key(self, stream: Stream) -> object:
         return _source(stream).group_key(stream)
 
+    def overlap(self, one: Stream, other: Stream) -> bool:
+        return _source(one).overlap(one, other)
+
     def limit(self, stream: Stream) -> Mapping[str, str]:
         return _source(stream).limit
 

@@ -30,7 +30,7 @@ class SocketSource(SparkFormatSource):
     guarantee = Guarantee(
         False,
         "lines that were sent while nothing listened, or before a crash, are lost: at most once",
-        "",
+        "tests/spark/test_sources.py::test_lines_before_a_restart_are_lost",
     )
     example = "host 'localhost', port '9999', value_format 'json'"
 
@@ -44,4 +44,4 @@ class SocketSource(SparkFormatSource):
     def open(self, spark: Any, streams: Sequence[Stream]) -> SourceRows:
         [stream] = streams
         options = {key: value for key, value in stream.options.items() if key != LINE_FORMAT.name}
-        return columns_of(stream, self.load(spark, stream, options), "value", self.group(streams))
+        return columns_of(stream, self.load(spark, stream, options), "value", self.group(spark, streams))

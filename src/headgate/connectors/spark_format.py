@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from headgate.connectors.contract import Guarantee, ResultSink, StaticTable, StreamSource
 from headgate.graph.options import OptionDeclaration, OptionSet
@@ -16,6 +17,7 @@ from headgate.spark.packages import Package, PackageError, provide, see_added
 from headgate.spark.results import ExecutorWriter, SinkError, Writer
 from headgate.spark.source_rows import SourceError, SourceRows
 from headgate.spark.spark_errors import expecting_errors
+from headgate.spark.valid_text import valid_text
 
 _NOT_FOUND = ("DATA_SOURCE_NOT_FOUND", "_DATA_SOURCE_NOT_ENABLED")
 
@@ -94,7 +96,8 @@ class SparkFormatTable(StaticTable):
     def open(self, spark: Any, table: Table) -> Any:
         try:
             frame = self.load(spark, table)
-            return frame.selectExpr(*(f"CAST(`{f.name}` AS {_sql(f)}) AS `{f.name}`" for f in table.schema.fields))
+            valid = ((f, valid_text(f"`{f.name}`", f.type)) for f in table.schema.fields)
+            return frame.selectExpr(*(f"CAST({value} AS {_sql(f)}) AS `{f.name}`" for f, value in valid))
         except Exception as error:
             said = without_secrets(reason(error), table.options)
             raise SourceError(f"table {table.name}: source {table.source}: {said}") from error
@@ -113,7 +116,7 @@ class SparkFormatSink(ResultSink):
     about = "any other format that Spark writes"
     options = OptionSet(
         (
-            OptionDeclaration("path", "folder; each epoch writes its subfolder `epoch=<n>`"),
+            OptionDeclaration("path", "folder; each epoch of a query writes its subfolder `epoch=<run>-<query>-<n>`"),
             OptionDeclaration("table", "table that Spark's catalog knows; each epoch is appended"),
             OptionDeclaration("partitionBy", "columns, divided by commas", "columns"),
         ),
@@ -121,8 +124,8 @@ class SparkFormatSink(ResultSink):
     )
     guarantee = Guarantee(
         False,
-        "exactly once in a folder, since an epoch overwrites its own subfolder",
-        "tests/connectors/test_sinks.py::test_other_formats_of_spark",
+        "the last epochs are written again after a crash; exactly once in a folder, where an epoch of a query"
+        " overwrites its own subfolder",
     )
     written_by = "executors"
 
@@ -131,7 +134,7 @@ class SparkFormatSink(ResultSink):
 
     def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> Writer:
         self.check_installed(spark, query)
-        return SparkFormatWriter(spark, query.name, self._format, options)
+        return SparkFormatWriter(spark, query.name, self._format, options, run)
 
     def check_installed(self, spark: Any, query: Query) -> None:
         """SinkError if Spark does not have the data source; otherwise only the first result would show it."""
@@ -147,11 +150,12 @@ class SparkFormatSink(ResultSink):
 class SparkFormatWriter(ExecutorWriter):
     """Writes the results of each epoch with Spark's batch writer, whose tasks read them from the outbox."""
 
-    def __init__(self, spark: Any, query: str, format_: str, options: Mapping[str, str]) -> None:
+    def __init__(self, spark: Any, query: str, format_: str, options: Mapping[str, str], run: str = "") -> None:
         rest = {key: value for key, value in options.items() if key.lower() not in ("path", "table", "partitionby")}
         given = {key.lower(): value for key, value in options.items()}
         self._spark = spark
         self._query = query
+        self._whose = quote(f"{run}-{query}", safe="")
         self._format = format_
         self._options = rest
         self._path = given.get("path")
@@ -176,7 +180,7 @@ class SparkFormatWriter(ExecutorWriter):
         if self._table is not None:
             writer.mode("append").saveAsTable(self._table)
         elif self._path is not None:
-            writer.mode("overwrite").save(f"{self._path}/epoch={epoch:09d}")
+            writer.mode("overwrite").save(f"{self._path}/epoch={self._whose}-{epoch:09d}")
         else:
             writer.mode("append").save()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,9 +17,6 @@ from headgate.spark.results import ExecutorWriter, SinkError, Writer
 
 EPOCH = "headgate_epoch"
 """The partition column: the run, the query and the epoch of a row."""
-
-
-_VIEW = "headgate_epoch_rows"
 
 
 class TableSink(ResultSink):
@@ -39,7 +37,6 @@ class TableSink(ResultSink):
     guarantee = Guarantee(
         True,
         f"an epoch overwrites its own partition `{EPOCH}`",
-        "tests/connectors/test_sinks.py::test_tables_of_the_catalog",
     )
     example = "table 'headgate_example'"
 
@@ -65,6 +62,8 @@ class TableWriter(ExecutorWriter):
         self._partition_by = listed(options, "partitionBy")
         self._name = f"{run}-{query}"
         self._parts: list[str] = []
+        # Engines on one session publish at the same time.
+        self._view = f"headgate_epoch_rows_{uuid.uuid4().hex}"
 
     def prepare(self, query: Query) -> None:
         """Makes the table if it does not exist; SinkError if it cannot take the rows."""
@@ -85,16 +84,18 @@ class TableWriter(ExecutorWriter):
 
     def publish(self, rows: OutboxRows) -> None:
         try:
-            rows.frame(self._spark).createOrReplaceTempView(_VIEW)
+            rows.frame(self._spark).createOrReplaceTempView(self._view)
             mine = [f"{EPOCH} = '{self._name}-{rows.epoch:09d}'"]
             others = [named(name) for name in self._parts if name.lower() != EPOCH]
             columns = [named(c) for c in self._spark.table(self._table).columns if c.lower() != EPOCH]
             self._spark.sql(
                 f"INSERT OVERWRITE TABLE {self._table} PARTITION ({', '.join(mine + others)})"
-                f" SELECT {', '.join(columns)} FROM {_VIEW}"
+                f" SELECT {', '.join(columns)} FROM {self._view}"
             )
         except Exception as error:
             raise self._error(reason(error)) from error
+        finally:
+            self._spark.catalog.dropTempView(self._view)
 
     def _error(self, said: str) -> SinkError:
         return SinkError(f"query {self._query}: sink table: table {self._table}: {said}")

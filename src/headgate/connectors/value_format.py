@@ -66,4 +66,4 @@ def columns_of(stream: Stream, frame: Any, value: str, group: SourceGroup) -> So
             return SourceRows(frame.selectExpr(f"{value} AS `{column}`", *group.tag), None, group.member)
         case form:
             parsed = frame.selectExpr(f"{parsed_row(form, value, stream.schema)} AS row", *group.tag)
-            return SourceRows(parsed.selectExpr("row.*", *kept), f"`{RAW}`", group.member)
+            return SourceRows(parsed.selectExpr("row.*", *kept), f"`{RAW}`", group.member, valid=True)

@@ -71,25 +71,26 @@ def _demand(asked: float, allowed: float, measured: float | None) -> dict[str, A
 class Compliance:
     """The share of time in which specs have been met. Used under the engine's lock.
 
-    The time between two observations counts by the verdict of the later one. A changed spec starts from zero.
+    The time between two observations counts by the verdict of the later one. A changed spec starts from zero; the time
+    in which a query is not observed, because it is paused, does not count.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[Spec, float]] = {}
+        self._seen: dict[str, tuple[Spec, float | None]] = {}
         self._times: dict[str, list[float]] = {}
 
     def observe(self, now: float, specs: Mapping[str, Spec], measured: Mapping[str, Measured]) -> dict[str, Any]:
         """Judges every query that has a spec; `share_met` is None until a second observation."""
         found: dict[str, Any] = {}
-        for name in list(self._seen):
+        for name, (spec, _) in self._seen.items():
             if name not in specs:
-                self._forget(name)
+                self._seen[name] = (spec, None)
         for name, spec in specs.items():
             verdict = judged(spec, measured.get(name, Measured()))
             before = self._seen.get(name)
             if before is None or before[0] != spec:
-                self._forget(name)
-            elif verdict["met"] is not None:
+                self.forget(name)
+            elif verdict["met"] is not None and before[1] is not None:
                 times = self._times.setdefault(name, [0.0, 0.0])
                 times[not verdict["met"]] += now - before[1]
             self._seen[name] = (spec, now)
@@ -98,6 +99,7 @@ class Compliance:
             found[name] = verdict
         return found
 
-    def _forget(self, name: str) -> None:
+    def forget(self, name: str) -> None:
+        """The query is dropped; another one may have its name."""
         self._seen.pop(name, None)
         self._times.pop(name, None)

@@ -113,18 +113,22 @@ class QueryLifecycles:
         """Called when the engine starts."""
         self._answered.clear()
 
-    def note(self, before: Mapping[str, Query], after: Mapping[str, Query], running: bool) -> None:
-        """Called after a change: records new and replaced queries as declared, or all if the engine does not run."""
+    def note(self, before: Mapping[str, Query], after: Mapping[str, Query], running: bool) -> bool:
+        """Called after a change: records new and replaced queries as declared, or all if the engine does not run.
+        True if a query that has answered begins anew, which the plan does not have yet."""
         if not running:
             self._declared = dict(after)
-            return
+            return False
+        again = False
         for name in before.keys() | after.keys():
             new = after.get(name)
             if name not in before or new is None or not new.same_results(before[name]):
                 self._declared.pop(name, None)
+                again |= name in self._answered and new is not None
                 self._answered.discard(name)
                 if new is not None:
                     self._declared[name] = new
+        return again
 
     def queries_at(self, queries: Mapping[str, Query], now: float) -> QueriesAtTime:
         """The queries at a time (s since 1970)."""
@@ -154,25 +158,33 @@ class QueryLifecycles:
 
 
 class LifecycleTimer:
-    """A thread that calls `act` at the time `due()` (s since 1970; None: never) and after each `wake`.
+    """A thread that calls `act` at the time `due(since)` (s since 1970; None: never), and after each `act_now`.
 
-    `act` is called without a lock; an error in it is logged. Any thread may call `wake` and `close`.
+    `since` is the time before the last `act`: what became due while that was going on is due after it. `act` is called
+    without a lock; an error in it is logged. Any thread may call `wake`, `act_now` and `close`.
     """
 
     def __init__(
-        self, due: Callable[[], float | None], act: Callable[[], None], clock: Callable[[], float] = time.time
+        self, due: Callable[[float], float | None], act: Callable[[], None], clock: Callable[[], float] = time.time
     ) -> None:
         self._due = due
         self._act = act
         self._clock = clock
         self._condition = threading.Condition()
-        self._woken = self._closed = False
+        self._woken = self._wanted = self._closed = False
+        self._since = clock()
         threading.Thread(target=self._work, name="headgate-timetable", daemon=True).start()
 
     def wake(self) -> None:
-        """Makes the thread call `act` at once and read `due` again."""
+        """Makes the thread read `due` again."""
         with self._condition:
             self._woken = True
+            self._condition.notify_all()
+
+    def act_now(self) -> None:
+        """Makes the thread call `act` at once."""
+        with self._condition:
+            self._wanted = True
             self._condition.notify_all()
 
     def close(self) -> None:
@@ -182,18 +194,23 @@ class LifecycleTimer:
             self._condition.notify_all()
 
     def _work(self) -> None:
-        while True:
-            due = self._due()
-            with self._condition:
-                wait = LONGEST_WAIT if due is None else min(due - self._clock(), LONGEST_WAIT)
-                if not self._woken and not self._closed and wait > 0:
-                    self._condition.wait(wait)
-                if self._closed:
-                    return
-                ready = self._woken or (due is not None and self._clock() >= due)
-                self._woken = False
-            if ready:
+        while not self._closed:
+            if self._wait():
                 try:
                     self._act()
                 except Exception:
                     _LOG.exception("queries could not be started or stopped on time")
+
+    def _wait(self) -> bool:
+        """Waits until `act` may be due; whether it is."""
+        due = self._due(self._since)
+        with self._condition:
+            wait = LONGEST_WAIT if due is None else min(due - self._clock(), LONGEST_WAIT)
+            if wait > 0 and not (self._woken or self._wanted or self._closed):
+                self._condition.wait(wait)
+            now = self._clock()
+            ready = not self._closed and (self._wanted or (due is not None and now >= due))
+            self._woken = False
+            if ready:
+                self._wanted, self._since = False, now
+            return ready

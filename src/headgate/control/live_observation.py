@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 from headgate.control.observation import Backlog, Demand, NetworkLoad, Observation
 from headgate.control.operator_figures import OperatorFigures
@@ -26,6 +27,8 @@ GRANT = 1e-4
 """Overhead of a grant in seconds (`headgate bench scheduling`)."""
 SHORTEST_TRIGGER = 0.02
 
+T = TypeVar("T")
+
 Planned = Callable[[Query, str], Query]
 """Returns a query with one of its alternate plans, given its name."""
 
@@ -36,7 +39,8 @@ class LiveFigures:
 
     - `verdicts`: on the spec of each query (`compliance.judged`); `network`: the newest metrics of the network
     - `reserve`: see `Pace.report`; `run`: seconds that the last epoch waited for the network
-    - `cores`: of the machine
+    - `cores`: largest useful number of threads of a replica; `replicas`: their number
+    - `budgeted`, `threaded`: see `NetworkLoad`
     - `shed`: the share of each query that was shed, averaged over time like the rates in `network` (`RecentShedding`)
     """
 
@@ -47,6 +51,29 @@ class LiveFigures:
     run: float
     cores: int
     shed: Mapping[str, float] = field(default_factory=dict)
+    replicas: int = 1
+    budgeted: bool = True
+    threaded: bool = True
+
+
+class Deferred(Mapping[str, T]):
+    """A mapping that is computed when it is first read: most observations only show that all demands are met."""
+
+    def __init__(self, compute: Callable[[], Mapping[str, T]]) -> None:
+        self._compute = compute
+
+    @cached_property
+    def _found(self) -> Mapping[str, T]:
+        return self._compute()
+
+    def __getitem__(self, key: str) -> T:
+        return self._found[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
 
 
 class RecentShedding:
@@ -77,22 +104,26 @@ def observed(
     setting: Setting,
     alternates: Mapping[str, tuple[str, ...]],
     planned: Planned,
+    attempts: Mapping[str, int] | None = None,
 ) -> Observation:
-    """The present observation of the queries that run under a setting."""
+    """The present observation of the queries that run under a setting; `attempts`: see `Observation.queries`."""
     graph = LiveGraph(figures.network, queries, setting, planned, figures.shed)
     load = NetworkLoad(
         graph.scenario,
-        graph.rates,
+        Deferred(lambda: graph.rates),
         max(SHORTEST_TRIGGER, figures.reserve / 2 - figures.run),
         figures.cores,
         GRANT,
         figures.run,
         graph.backlog,
-        alternates={query: names for query, names in alternates.items() if query in queries},
+        alternates=Deferred(lambda: {query: names for query, names in alternates.items() if query in queries}),
+        replicas=figures.replicas,
+        budgeted=figures.budgeted,
+        threaded=figures.threaded,
     )
     classes = {query.cls.name: float(query.cls.priority) for query in queries.values()}
     demands = {name: _demand(queries[name], v) for name, v in figures.verdicts.items() if name in queries}
-    return Observation(figures.now, demands, classes, load)
+    return Observation(figures.now, demands, classes, load, attempts)
 
 
 def _demand(query: Query, verdict: Mapping[str, Any]) -> Demand:
@@ -110,7 +141,7 @@ def _demand(query: Query, verdict: Mapping[str, Any]) -> Demand:
 
 
 class LiveGraph:
-    """The shared graph of the running queries, with the measured figures of its operators."""
+    """The shared graph of the running queries, with the measured figures of its operators; made when first needed."""
 
     def __init__(
         self,
@@ -126,9 +157,11 @@ class LiveGraph:
         self._setting = setting
         self._planned = planned
         self._graphs: list[tuple[Mapping[str, str], SharedGraph, Topology, list[int]]] = []
-        graph, topology, numbers = self._graph(setting.plans)
-        self._figures = OperatorFigures(network, graph.operators.values())
-        self.rates = self._rates(topology, numbers)
+        self._network = network
+
+    @cached_property
+    def _figures(self) -> OperatorFigures:
+        return OperatorFigures(self._network, self._graph(self._setting.plans)[0].operators.values())
 
     def _graph(self, plans: Mapping[str, str]) -> tuple[SharedGraph, Topology, list[int]]:
         for known, graph, topology, numbers in self._graphs:
@@ -141,9 +174,11 @@ class LiveGraph:
         self._graphs.append((plans, graph, topology, numbers))
         return graph, topology, numbers
 
-    def _rates(self, topology: Topology, numbers: list[int]) -> dict[str, float]:
+    @cached_property
+    def rates(self) -> dict[str, float]:
         """Rows per second of each stream, before shedding."""
-        nodes = self._graph(self._setting.plans)[0].operators
+        graph, topology, numbers = self._graph(self._setting.plans)
+        nodes = graph.operators
         shed = shed_at(topology, self._shed)
         found = dict.fromkeys(topology.streams, 0.0)
         for edge in topology.edges:
@@ -176,7 +211,8 @@ class LiveGraph:
     def _took_over(self, plans: Mapping[str, str]) -> dict[Operator, Operator]:
         """The operators of other plans that get rows which wait now, each with the one in front of which they wait."""
         present = self._setting.plans
-        changed = [name for name in plans.keys() | present.keys() if plans.get(name, "") != present.get(name, "")]
+        named = self._queries.keys() & (plans.keys() | present.keys())
+        changed = [name for name in named if plans.get(name, "") != present.get(name, "")]
         found: dict[Operator, Operator] = {}
         for name in changed:
             other = self._planned(self._queries[name], plans.get(name, "")).plan

@@ -59,6 +59,8 @@ class NetworkLoad:
     - `held`: seconds that epochs wait for the network
     - `cores`: largest useful number of threads; `switch`: overhead of a grant in seconds
     - `alternates`: names of the alternate plans of each query
+    - `replicas`: of the network, each with its own threads
+    - `budgeted`: whether epochs have a budget; `threaded`: whether the number of threads can be chosen
     """
 
     scenario: Callable[[float, Setting], Scenario]
@@ -69,16 +71,28 @@ class NetworkLoad:
     held: float = 0.0
     backlog: Callable[[Setting], Mapping[str, Backlog]] = lambda _: {}
     alternates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    replicas: int = 1
+    budgeted: bool = True
+    threaded: bool = True
+
+    def processors(self, threads: int) -> int:
+        """The processors that run operators, with so many threads in each replica."""
+        return max(1, min(threads, self.cores)) * self.replicas
 
 
 @dataclass(frozen=True)
 class Observation:
-    """All demands, the classes of all queries with their priorities, and the load."""
+    """All demands, the classes of all queries with their priorities, and the load.
+
+    `queries`: the attempt of each query that has not ended (`Query.attempt`), which tells a query from an earlier one
+    of the same name; None: all queries stay.
+    """
 
     now: float
     demands: Mapping[str, Demand]
     classes: Mapping[str, float]
     load: NetworkLoad
+    queries: Mapping[str, int] | None = None
 
     @property
     def tightest(self) -> float | None:

@@ -9,12 +9,12 @@ longer needed is undone as well. To do nothing is a step too: it is right where 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Mapping
 from math import inf
 
+from headgate.control.impossible import ImpossibleSpecs, Reachable
 from headgate.control.observation import Demand, Observation
-from headgate.control.prediction import STEADY, Course, Predictor, work
+from headgate.control.prediction import STEADY, Predictor, work
 from headgate.control.setting import Setting, Step
 from headgate.control.step_search import (
     HELPED,
@@ -28,7 +28,7 @@ from headgate.control.step_search import (
     measured_excess,
     total_excess,
 )
-from headgate.control.steps import extreme
+from headgate.control.trial import Trial
 from headgate.graph.specs import SPEC_WINDOW
 from headgate.scheduling.decisions import Decision, DecisionLog
 
@@ -41,7 +41,9 @@ OFF_COURSE = 2.0
 MORE_WORK = 1.2
 """A step is not blamed for a demand that is missed when the streams bring so many times the work of before."""
 COMFORT = 0.7
-"""A step is undone if all demands use, and are predicted to use without it, at most this share of what they allow."""
+"""A step is undone if all demands use, and are predicted to use without it, at most this share of what they allow; or,
+as pauses use what a latency allows, at most ABOVE_AIM more than they aim at."""
+ABOVE_AIM = 0.05
 CALM_FOR = 20.0
 """Seconds that all demands must be met before a step is undone; doubled each time that was too early."""
 BANNED_FOR = 60.0
@@ -52,35 +54,6 @@ LOOKAHEAD = 90.0
 """Virtual seconds for which demands must be predicted to be met without a step: a slight overload shows late."""
 
 
-@dataclass
-class Trial:
-    """Steps on trial, taken at a time; none: the optimizer waits for the backlog to be processed.
-
-    - `before`: the setting without them; `excess`: the total excess before them, `peak`: the highest since then
-    - `expected`, `otherwise`: the predicted courses with and without them
-    - `limits`: the excess that each demand may have; `met`: the time after which all demands are predicted to be met
-    - `work`: what the streams bring (see `prediction.work`)
-    - `undo`: a step was undone because it is no longer needed
-    - `doubted`: since when the measured course has not been the expected one
-    - `helped`: the steps have been seen to help
-    """
-
-    at: float
-    steps: tuple[Step, ...]
-    before: Setting
-    excess: float
-    expected: Course
-    otherwise: Course
-    limits: Mapping[str, float]
-    met: float
-    work: float
-    undo: bool = False
-    decisions: list[Decision] = field(default_factory=list)
-    peak: float = 0.0
-    doubted: float | None = None
-    helped: bool = False
-
-
 class Optimizer:
     """Chooses the setting of one engine. Used by one thread.
 
@@ -89,9 +62,8 @@ class Optimizer:
 
     def __init__(self, usual: Setting, decided: Callable[[Decision], None] = lambda _: None) -> None:
         self.setting = usual
-        self.impossible: dict[str, float] = {}
-        """For specs that cannot be met: the best latency (s) that is predicted to be reachable."""
-        self._usual = usual
+        self._impossible = ImpossibleSpecs()
+        self._attempts: Mapping[str, int] = {}
         self._decided = decided
         self._log = DecisionLog()
         self._taken: list[tuple[Step, Setting]] = []
@@ -103,15 +75,16 @@ class Optimizer:
         self._relaxed = False
         self._predicted_at = -inf
         self._pause = SETTLE / 2
+        self._attempted: set[str] = set()
         self._excess: deque[tuple[float, dict[str, float]]] = deque()
 
     def tick(self, seen: Observation) -> Setting:
         """Checks the demands and returns the setting from now on. Call it about once a second."""
-        missed = [demand for demand in seen.demands.values() if demand.missed]
+        self._forget_gone(seen)
+        self._impossible.observe(seen)
+        excused = self._impossible.limits(seen.now)
+        missed = [each for each in seen.demands.values() if each.excess > excused.get(each.query, 0.0)]
         self._remember(seen)
-        for query in list(self.impossible):
-            if query not in seen.demands or not seen.demands[query].missed:
-                del self.impossible[query]
         self._note_times(seen.now, bool(missed), seen)
         trial = self._trial
         if trial is not None:
@@ -127,22 +100,44 @@ class Optimizer:
     # Help -------------------------------------------------------------------------------------------------
 
     def _help(self, seen: Observation, missed: list[Demand]) -> None:
-        if seen.now - self._predicted_at < self._pause:
+        queries = {each.query for each in missed}
+        known = queries <= self._attempted
+        if known and seen.now - self._predicted_at < self._pause:
             return
-        self._predicted_at = seen.now
+        if not known:
+            # Demands that cannot be helped do not delay help for another one.
+            self._pause = SETTLE / 2
+        self._predicted_at, self._attempted = seen.now, queries
         predictor = Predictor(seen, self.setting, steady=self._steady(seen.now))
-        first = max(missed, key=lambda demand: (demand.priority, demand.excess))
-        limits = limits_of(seen)
-        plan = StepSearch(seen, self.setting, predictor, first, lambda key: self._banned(seen.now, key)).plan()
+        first, limits, plan = self._searched(seen, predictor, missed)
+        if plan is None or plan.met == inf:
+            excused = self._impossible.limits(seen.now)
+            doubtful = [each for each in missed if each.query not in excused]
+            found = self._impossible.find(seen, self.setting, predictor, doubtful)
+            for best, new in found:
+                if new:
+                    self._say_impossible(seen, best)
+            if 0 < len(found) < len(missed):
+                # The others can be helped.
+                first, limits, plan = self._searched(seen, predictor, missed)
         if plan is None:
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
-            self._say_impossible(seen, predictor, first)
             return
         self._pause = SETTLE / 2
         if plan.steps and self._relaxed:
             # A step that was undone is needed again: the next time it stays longer.
             self._relaxed, self._calm_for = False, 2 * self._calm_for
         self._take(seen, predictor, plan, limits, first)
+
+    def _searched(
+        self, seen: Observation, predictor: Predictor, missed: list[Demand]
+    ) -> tuple[Demand, dict[str, float], StepPlan | None]:
+        """The demand to help first, the limits of all, and what to do. Impossible demands come last."""
+        impossible = self._impossible.limits(seen.now)
+        first = max(missed, key=lambda each: (each.query not in impossible, each.priority, each.excess))
+        limits = limits_of(seen, impossible)
+        search = StepSearch(seen, self.setting, predictor, first, limits, lambda key: self._banned(seen.now, key))
+        return first, limits, search.plan()
 
     def _take(
         self, seen: Observation, predictor: Predictor, plan: StepPlan, limits: Mapping[str, float], missed: Demand
@@ -169,21 +164,17 @@ class Optimizer:
             decisions=decisions,
         )
 
-    def _say_impossible(self, seen: Observation, predictor: Predictor, missed: Demand) -> None:
-        """No step helps: if even the best setting would not meet the demand, reports the best latency it reaches."""
-        if missed.longest is None:
-            return
-        best = min(predictor.latency(setting, missed.query) for setting in extreme(seen, self.setting, missed))
-        best = min(best, missed.latency or inf)
-        known = self.impossible.get(missed.query)
-        if best <= missed.longest or best == inf:
-            return
-        self.impossible[missed.query] = best
-        if known is None or abs(best / known - 1) > 0.2:
-            reason = f"{missed.query} is at {_level(missed)}, and no step is predicted to help"
-            chosen, expected = f"best reachable: {best:.3g} s", {"latency": best}
-            made = self._log.add(seen.now, "impossible", missed.query, chosen, "", reason, expected=expected)
-            self._decided(made)
+    def _say_impossible(self, seen: Observation, best: Reachable) -> None:
+        reason = f"{best.demand.query} is at {_level(best.demand)}, and no setting is predicted to meet that"
+        values = {"latency": best.latency, "memory": best.memory}
+        expected = {name: value for name, value in values.items() if value is not None}
+        query = best.demand.query
+        self._decided(self._log.add(seen.now, "impossible", query, best.text, "", reason, expected=expected))
+
+    @property
+    def impossible(self) -> Mapping[str, Reachable]:
+        """The specs that cannot be met, with the best that is predicted to be reachable. Any thread may read it."""
+        return self._impossible.known
 
     # Check and relax --------------------------------------------------------------------------------------
 
@@ -196,7 +187,7 @@ class Optimizer:
         elapsed = seen.now - trial.at
         if elapsed < SETTLE:
             return False
-        if all(value <= 0 for value in measured.values()):
+        if all(value <= max(0.0, limits[query]) for query, value in measured.items()):
             self._keep(seen, trial, elapsed)
             return True
         expected, otherwise = (
@@ -279,11 +270,13 @@ class Optimizer:
             setting = back.applied_to(self.setting)
             course = predictor.course(setting)
             expected = course.lasting
-            if all(left <= COMFORT - 1 for left in expected.values()):
+            # Longer pauses use up what they aim at: the rest must be left for what predictions do not know.
+            comfort = self._comfort(seen, setting.aim - (ABOVE_AIM if step.kind == "pace" else 0.0))
+            if all(left <= comfort[query] for query, left in expected.items()):
                 decision = self._note(
                     seen, back, self.setting, "no longer needed; " + _prediction_text(expected), expected
                 )
-                limits = limits_of(seen)
+                limits = limits_of(seen, self._impossible.limits(seen.now))
                 otherwise = predictor.course(self.setting)
                 self._trial = Trial(
                     seen.now,
@@ -324,11 +317,40 @@ class Optimizer:
             self._missed_since = None
         elif self._missed_since is None:
             self._missed_since = now
-        calm = not missed and all(demand.excess <= COMFORT - 1 for demand in seen.demands.values())
+        comfort = self._comfort(seen, self.setting.aim)
+        calm = not missed and all(demand.excess <= comfort[query] for query, demand in seen.demands.items())
         if not calm:
             self._calm_since = None
         elif self._calm_since is None:
             self._calm_since = now
+
+    def _comfort(self, seen: Observation, aim: float) -> dict[str, float]:
+        """The excess of each demand up to which steps may be undone; `aim`: that of the pauses."""
+        paced = max(COMFORT, aim + ABOVE_AIM) - 1
+        found = {query: COMFORT - 1 if each.longest is None else paced for query, each in seen.demands.items()}
+        return {**found, **self._impossible.limits(seen.now)}
+
+    def _forget_gone(self, seen: Observation) -> None:
+        """Forgets plans and shedding of queries that are gone or were declared again, and shedding that is no longer
+        allowed."""
+        plans: Container[str] = seen.queries if seen.queries is not None else self.setting.plans
+        shed = {name: 1 - each.accuracy for name, each in seen.demands.items() if each.accuracy is not None}
+        if seen.queries is not None:
+            same = {q for q, attempt in seen.queries.items() if self._attempts.get(q, attempt) == attempt}
+            self._attempts, plans = seen.queries, same
+            shed = {query: most for query, most in shed.items() if query in same}
+        setting = self.setting.limited(plans, shed)
+        if setting == self.setting:
+            return
+        self.setting = setting
+        taken = ((step.limited(plans, shed), before.limited(plans, shed)) for step, before in self._taken)
+        self._taken = [(step, before) for step, before in taken if step is not None]
+        trial = self._trial
+        if trial is not None:
+            left = tuple(each for step in trial.steps if (each := step.limited(plans, shed)) is not None)
+            trial.before = trial.before.limited(plans, shed)
+            self._trial = None if trial.steps and not left else trial
+            trial.steps = left
 
     def _banned(self, now: float, key: Key) -> bool:
         return self._bans.get(key, (-inf, 0.0))[0] > now

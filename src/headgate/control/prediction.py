@@ -123,7 +123,7 @@ class Course:
         if any(value > limits[query] for query, value in self.lasting.items()):
             return inf
         for place in reversed(range(len(self.times))):
-            if any(values[place] > 0 for values in self.excess.values()):
+            if any(values[place] > max(0.0, limits[query]) for query, values in self.excess.items()):
                 return self.times[min(place + 1, len(self.times) - 1)]
         return 0.0
 
@@ -179,7 +179,7 @@ def horizon(seen: Observation, setting: Setting) -> float:
         if demand.longest is not None or demand.largest is not None
     }
     offered, waiting = offered_work(load.scenario(1.0, setting), load.rates, most, load.backlog(setting))
-    spare = max(load.cores - offered, 1e-6)
+    spare = max(load.processors(load.cores) - offered, 1e-6)
     return min(LONGEST, max(SHORTEST, 2 * SPEC_WINDOW + 2 * waiting / spare))
 
 
@@ -200,7 +200,7 @@ def predicted(seen: Observation, setting: Setting, seconds: float) -> Prediction
         arrivals,
         setting.policy_text(f"auto:interval={max(1.0, seconds / INTERVALS):.3g}s"),
         tuples="fractional",
-        processors=max(1, min(setting.threads, load.cores)),
+        processors=load.processors(setting.threads),
         bytes={stream: size * bundle for stream, size in scenario.bytes.items()},
         switch=load.switch,
         until=seconds,
@@ -219,7 +219,7 @@ def _bundle(
     rates = seen.load.rates
     shed = {query.name: setting.shed.get(query.name, 0.0) for query in plain.topology.queries}
     offered, waiting = offered_work(plain, rates, shed, backlog)
-    time = seconds * max(1, min(setting.threads, seen.load.cores))
+    time = seconds * seen.load.processors(setting.threads)
     rows = sum(rates.values()) * seconds + sum(each.rows for each in backlog.values())
     steps = rows * max(1, len(plain.topology.operators) // max(1, len(rates)))
     done = min(1.0, time / max(offered * seconds + waiting, 1e-9))
@@ -321,6 +321,12 @@ class Predictor:
         prediction = self._simulated(setting)
         correction = self._correction(query, self._seen.demands[query].latency, self._now.latency.get(query, ()))
         return correction * min(prediction.latency.get(query, ()), default=inf)
+
+    def memory(self, setting: Setting, query: str) -> float:
+        """The least memory of a query (bytes) in its course under a setting."""
+        prediction = self._simulated(setting)
+        correction = self._correction(query, self._seen.demands[query].memory, self._now.memory.get(query, ()))
+        return correction * min(prediction.memory.get(query, ()), default=inf)
 
     def _simulated(self, setting: Setting) -> Prediction:
         for known, found in self._known:

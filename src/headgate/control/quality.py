@@ -32,6 +32,11 @@ class Quality:
             self._judged = time.monotonic()
             return self._compliance.observe(self._judged, specs, measured)
 
+    def forget(self, query: str) -> None:
+        """See `Compliance.forget`."""
+        with self._lock:
+            self._compliance.forget(query)
+
     def judge_when_due(self, queries: Callable[[], Mapping[str, Query]], metrics: DriverMetrics) -> None:
         """As `judge`, if the last judgement is not recent: the share of time in which specs are met must be right even
         if nobody reads the metrics."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from headgate.scheduling import policy
+from headgate.scheduling.amos import Auto
 
 KINDS = ("class share", "policy", "cut", "threads", "budget", "pace", "plan", "shedding")
 """The kinds of steps, the cheapest first: shares and ranks cost nothing, threads and triggers cost processor time,
@@ -41,15 +44,26 @@ class Setting:
     plans: Mapping[str, str] = field(default_factory=dict)
     shed: Mapping[str, float] = field(default_factory=dict)
 
+    def limited(self, plans: Container[str], shed: Mapping[str, float]) -> Setting:
+        """The setting with the plans of these queries only, and with at most these shares shed."""
+        kept = {query: plan for query, plan in self.plans.items() if query in plans}
+        most = {query: min(share, shed.get(query, 0.0)) for query, share in self.shed.items()}
+        return replace(self, plans=kept, shed={query: share for query, share in most.items() if share > 0})
+
     def policy_text(self, base: str = "auto") -> str:
         """The policy that a network runs under this setting.
 
         >>> Setting({"critical": 2.0}, policy="fifo").policy_text()
         'auto:policies=fifo,shares=critical*2'
+        >>> Setting({"critical": 2.0}).policy_text("auto:shares=critical*3+report*0.5")
+        'auto:shares=critical*3+report*0.5,shares=critical*6+report*0.5'
         """
         given = [f"policies={self.policy}"] if self.policy else []
         if self.shares:
-            given.append("shares=" + "+".join(f"{cls}*{factor:g}" for cls, factor in sorted(self.shares.items())))
+            declared = policy(base)
+            known = declared.shares if isinstance(declared, Auto) else {}
+            factors = {cls: known.get(cls, 1.0) * self.shares.get(cls, 1.0) for cls in {*known, *self.shares}}
+            given.append("shares=" + "+".join(f"{cls}*{factor:g}" for cls, factor in sorted(factors.items())))
         if self.cut != CUTS[0]:
             given.append(f"cuts={self.cut}")
         if not given:
@@ -92,6 +106,15 @@ class Step:
             case "pace":
                 return replace(self, value=before.aim)
         return replace(self, value=getattr(before, self.kind))
+
+    def limited(self, plans: Container[str], shed: Mapping[str, float]) -> Step | None:
+        """The step under the limits of `Setting.limited`; None if nothing of it is left."""
+        if self.kind == "plan":
+            return self if self.subject in plans else None
+        if self.kind == "shedding":
+            left = {query: min(share, shed[query]) for query, share in self.value.items() if query in shed}
+            return replace(self, value=left) if left else None
+        return self
 
     @property
     def text(self) -> str:

@@ -41,7 +41,8 @@ class StepPlan:
 
 
 class StepSearch:
-    """The search for one observation: `first` is the demand to help first, `banned` the steps not to be tried now."""
+    """The search for one observation: `first` is the demand to help first, `limits` the excess that each may have
+    (`limits_of`), `banned` the steps not to be tried now."""
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class StepSearch:
         setting: Setting,
         predictor: Predictor,
         first: Demand,
+        limits: Mapping[str, float],
         banned: Callable[[Key], bool],
     ) -> None:
         self._seen = seen
@@ -56,7 +58,7 @@ class StepSearch:
         self._predictor = predictor
         self._first = first
         self._banned = banned
-        self._limits = limits_of(seen)
+        self._limits = limits
 
     def plan(self) -> StepPlan | None:
         """The cheapest steps that are predicted to suffice, or else those that help most; None if nothing helps.
@@ -136,9 +138,13 @@ def measured_excess(seen: Observation) -> dict[str, float]:
     return {query: demand.excess for query, demand in seen.demands.items()}
 
 
-def limits_of(seen: Observation) -> dict[str, float]:
-    """The excess that each demand may have: missed ones must be met with a margin, the others must stay met."""
-    return {query: MARGIN - 1 if demand.missed else 0.0 for query, demand in seen.demands.items()}
+def limits_of(seen: Observation, impossible: Mapping[str, float]) -> dict[str, float]:
+    """The excess that each demand may have: missed ones must be met with a margin, the others must stay met.
+
+    `impossible`: the limits of demands that cannot be met.
+    """
+    usual = {query: MARGIN - 1 if demand.missed else 0.0 for query, demand in seen.demands.items()}
+    return {query: impossible.get(query, limit) for query, limit in usual.items()}
 
 
 def total_excess(seen: Observation, excess: Mapping[str, float], limits: Mapping[str, float]) -> float:

@@ -18,7 +18,7 @@ def candidates(seen: Observation, setting: Setting, missed: Demand) -> list[Step
         *(Step("policy", "", policy) for policy in ("", *POLICIES) if policy != setting.policy),
         *(Step("cut", "", cut) for cut in CUTS if cut != setting.cut),
         *_threads(seen, setting),
-        *_less("budget", setting.budget, BUDGETS),
+        *(_less("budget", setting.budget, BUDGETS) if seen.load.budgeted else ()),
         *(_less("pace", setting.aim, AIMS) if missed.longest is not None else ()),
         *_plans(seen, setting),
         *shedding(seen, setting),
@@ -34,7 +34,7 @@ def _share(setting: Setting, missed: Demand) -> Iterator[Step]:
 
 
 def _threads(seen: Observation, setting: Setting) -> Iterator[Step]:
-    if setting.threads < seen.load.cores:
+    if seen.load.threaded and setting.threads < seen.load.cores:
         yield Step("threads", "", setting.threads + 1)
 
 
@@ -65,7 +65,12 @@ def shedding(seen: Observation, setting: Setting) -> Iterator[Step]:
 
 
 def extreme(seen: Observation, setting: Setting, missed: Demand) -> list[Setting]:
-    """Settings that favour one demand as far as possible: what they do not reach is unreachable."""
+    """Settings that favour one demand as far as possible: what they do not reach is unreachable.
+
+    All policies are tried with the present plan of the query, and the first one with its other plans.
+    """
+    others = [{**setting.plans, missed.query: name} for name in seen.load.alternates.get(missed.query, ())]
+    choices = [*((policy, setting.plans) for policy in POLICIES), *((POLICIES[0], plans) for plans in others)]
     most = {name: 1 - d.accuracy for name, d in seen.demands.items() if d.accuracy is not None and d.accuracy < 1}
     return [
         Setting(
@@ -74,8 +79,8 @@ def extreme(seen: Observation, setting: Setting, missed: Demand) -> list[Setting
             threads=seen.load.cores,
             budget=min(BUDGETS),
             aim=min(AIMS),
-            plans=setting.plans,
+            plans=plans,
             shed={name: share for name, share in most.items() if share > 0},
         )
-        for policy in POLICIES
+        for policy, plans in choices
     ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from headgate.control.decisions import DecisionHistory
+from headgate.control.impossible import Reachable
 from headgate.control.observation import Observation
 from headgate.control.optimizer import Optimizer
 from headgate.control.setting import Setting
@@ -24,7 +25,7 @@ on. By default Python's threads wait 5 ms for each other, dozens of times in an 
 
 
 class Tuning:
-    """The optimizer of one engine, from its creation to `close`.
+    """The optimizer of one engine, from `start` to `close`.
 
     - `observe` returns the observation under a setting; None if there is nothing to tune
     - `apply` is called with every new setting
@@ -38,23 +39,36 @@ class Tuning:
         decisions: DecisionHistory,
     ) -> None:
         self._decisions = decisions
+        self._usual = usual
         self._optimizer = Optimizer(usual, self._decided)
         self._observe = observe
         self._apply = apply
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="headgate-optimizer", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
         self._thread.start()
 
     @property
-    def impossible(self) -> dict[str, float]:
-        """Specs that cannot be met, with the best latency that is predicted to be reachable."""
-        return dict(self._optimizer.impossible)
+    def setting(self) -> Setting:
+        """The setting that the optimizer has chosen last."""
+        return self._optimizer.setting
+
+    def renew(self) -> None:
+        """Begins with a new optimizer, at the usual setting."""
+        self._optimizer = Optimizer(self._usual, self._decided)
+
+    @property
+    def impossible(self) -> Mapping[str, Reachable]:
+        """See `Optimizer.impossible`."""
+        return self._optimizer.impossible
 
     def close(self) -> None:
-        """Ends the thread, after the change in progress, if any."""
+        """Ends the thread, after the change in progress, if any; a prediction that takes long is abandoned."""
         self._closed.set()
         if threading.current_thread() is not self._thread:
-            self._thread.join(timeout=5.0)
+            self._thread.join(timeout=1.0)
 
     def _decided(self, decision: Decision) -> None:
         self._decisions.add(decision)
@@ -70,12 +84,13 @@ class Tuning:
                     _LOG.exception("the run-time optimizer failed; the setting stays as it is")
 
     def _look(self) -> None:
-        before = self._optimizer.setting
+        optimizer = self._optimizer
+        before = optimizer.setting
         seen = self._observe(before)
-        if seen is None or not seen.demands:
+        if seen is None or (not seen.demands and before == self._usual):
             return
         with _giving_way():
-            setting = self._optimizer.tick(seen)
+            setting = optimizer.tick(seen)
         if setting != before and not self._closed.is_set():
             self._apply(setting)
 

@@ -278,7 +278,7 @@ class VirtualEngine:
 
     def _seen(self, demands: Mapping[str, Demand]) -> Observation:
         classes = {cls.name: cls.priority for cls in self.topology.classes}
-        return Observation(self.now, demands, classes, self._load())
+        return Observation(self.now, demands, classes, self._load(), {q.name: 0 for q in self.topology.queries})
 
     def _load(self) -> NetworkLoad:
         return NetworkLoad(

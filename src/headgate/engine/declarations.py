@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headgate.control.lifecycle import QueryLifecycles
-from headgate.graph.queries import Query
+from headgate.graph.queries import Query, QueryClass
+from headgate.graph.specs import Objectives
 from headgate.scheduling import policy as policy_of
 from headgate.scheduling.amos import Auto
 from headgate.sql import Catalog
@@ -21,6 +23,21 @@ class DeclarationsMark:
     catalog: Context
     frames: frozenset[str]
     attempts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class ReportedDeclarations:
+    """What the metrics need of the declarations, at a moment."""
+
+    queries: dict[str, Query]
+    classes: Mapping[str, QueryClass]
+    objectives: Objectives
+    policy: str
+
+    def judged(self) -> dict[str, Query]:
+        """The queries whose specs are judged now: those that are running."""
+        now = time.time()
+        return {name: query for name, query in self.queries.items() if query.phase(now) == "running"}
 
 
 @dataclass
@@ -54,6 +71,11 @@ class Declarations:
         """The queries whose specs are judged now: those that are running."""
         now = time.time()
         return {name: query for name, query in self.queries.items() if query.phase(now) == "running"}
+
+    def reported(self) -> ReportedDeclarations:
+        """The present declarations, for the metrics."""
+        catalog = self.catalog
+        return ReportedDeclarations(self.queries, dict(catalog.classes), catalog.objectives, self.policy)
 
     @property
     def auto(self) -> bool:

@@ -101,6 +101,7 @@ class Engine(QueryControl):
         self._declared = Declarations(self._catalog, policy, replicas)
         self._sinks = QuerySinks(session, results)
         self._metrics = EngineMetrics()
+        self._reported = self._declared.reported()
         self._lock = threading.RLock()
         self._ended = threading.Event()
         self._run: EngineRun | None = None
@@ -213,6 +214,7 @@ class Engine(QueryControl):
         with self._lock:
             self._declared.policy = policy
             self._replan()
+            self._reported = self._declared.reported()
 
     # Running ----------------------------------------------------------------------------------------------
 
@@ -328,12 +330,17 @@ class Engine(QueryControl):
         to arrive evenly between two polls of their source. `network_latency` is from the start of the micro-batch until
         the worker has computed the result. A query's `spec` is None or has what is asked, measured and met
         (`control/compliance.py`); `objectives` has the weight of each metric and its value over about the last half
-        second; `pace` reports the pauses between epochs.
+        second; `pace` reports the pauses between epochs. Never waits: while a change waits for the running epoch, the
+        declarations are those before it.
         """
-        with self._lock:
-            run = self._run
-            report = self._metrics.report(self._declared, self._running, None if run is None else run.tuning)
-            return {**report, **({"waiting": 0, "tables": {}} if run is None else run.report())}
+        if self._lock.acquire(blocking=False):
+            try:
+                self._reported = self._declared.reported()
+            finally:
+                self._lock.release()
+        run = self._run
+        report = self._metrics.report(self._reported, self._running, None if run is None else run.tuning)
+        return {**report, **({"waiting": 0, "tables": {}} if run is None else run.report())}
 
     def decisions(self) -> list[dict[str, Any]]:
         """The decisions of the engine itself, oldest first: which policy each class uses, and the steps of the
@@ -347,10 +354,13 @@ class Engine(QueryControl):
         return self._metrics.driver.latencies()
 
     def explain(self) -> Explanation:
-        """The shared graph of all queries, and its units under the present policy before anything is measured."""
+        """The shared graph of all queries, its units under the present policy before anything is measured, and where
+        they run."""
         with self._lock:
             declared = self._catalog.mark()
-        return explain(declared, self.policy, self.replicas)
+        present = self._run.placement if self._run is not None and self._running else None
+        replicas = self.replicas if present is None else present.replicas
+        return explain(declared, self.policy, replicas, present)
 
     def forget_latency(self) -> None:
         """Restarts the latency figures, for example to measure the effect of a change."""
@@ -374,6 +384,8 @@ class Engine(QueryControl):
             try:
                 shared = (self._declared, self._session, self._sinks, self._metrics)
                 self._run = EngineRun(self._options, *shared, self._lock, self._ended)
+                # Queries may continue as they were when the checkpoint was written.
+                self._reported = self._declared.reported()
                 return self._run
             except BaseException:
                 self._close()
@@ -411,10 +423,11 @@ class Engine(QueryControl):
             self._sinks.back_to(opened)
             raise
         for name in dropped:
-            self._metrics.driver.forget(name)
-        self._declared.lifecycles.note(before.catalog.queries, self.queries, self._running)
+            self._metrics.forget(name)
+        self._reported = self._declared.reported()
+        again = self._declared.lifecycles.note(before.catalog.queries, self.queries, self._running)
         if self._run is not None:
-            self._run.wake()
+            self._run.wake(again)
 
     def _raise_failure(self) -> None:
         if self.failure is not None:

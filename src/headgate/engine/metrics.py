@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from headgate.control.decisions import DecisionHistory
+from headgate.control.impossible import Reachable
 from headgate.control.lifecycle import phases
 from headgate.control.quality import Quality, objective_figures
-from headgate.engine.declarations import Declarations
+from headgate.engine.declarations import ReportedDeclarations
 from headgate.graph.queries import Query
 from headgate.spark.driver_metrics import DriverMetrics
 from headgate.spark.epochs import Epoch
@@ -19,7 +20,7 @@ class Tuned(Protocol):
     """What the optimizer reports about the queries of a run."""
 
     @property
-    def impossible(self) -> Mapping[str, float]:
+    def impossible(self) -> Mapping[str, Reachable]:
         """See `Tuning.impossible`."""
         ...
 
@@ -50,6 +51,11 @@ class EngineMetrics:
         if epoch.metrics is not None:
             self.decisions.reported(epoch.metrics.get("decisions", ()))
 
+    def forget(self, query: str) -> None:
+        """The query is dropped; another one may have its name."""
+        self.driver.forget(query)
+        self._quality.forget(query)
+
     def published(self, epoch: int, queries: Callable[[], Mapping[str, Query]]) -> None:
         """Called when the results of an epoch can be read; `queries` returns those whose specs are judged."""
         self.driver.published(epoch)
@@ -59,10 +65,10 @@ class EngineMetrics:
         """See `Quality.judge`."""
         return self._quality.judge(queries, self.driver)
 
-    def report(self, declared: Declarations, running: bool, tuned: Tuned | None) -> dict[str, Any]:
+    def report(self, declared: ReportedDeclarations, running: bool, tuned: Tuned | None) -> dict[str, Any]:
         """The metrics of `Engine.metrics`, without those of a run (`EngineRun.report`)."""
-        queries, catalog = declared.queries, declared.catalog
-        report = self.driver.report(queries, catalog.classes, phases(queries, running))
+        queries = declared.queries
+        report = self.driver.report(queries, declared.classes, phases(queries, running))
         specs = self.verdicts(declared.judged())
         impossible = {} if tuned is None else tuned.impossible
         for name, figures in report["queries"].items():
@@ -70,10 +76,13 @@ class EngineMetrics:
             figures["shed_share"] = self.driver.shed(name)
             figures["plan"] = None if tuned is None else tuned.plan_of(name)
             if figures["spec"] is not None and name in impossible:
-                figures["spec"]["best"] = impossible[name]
+                for asked in ("latency", "memory"):
+                    best = getattr(impossible[name], asked)
+                    if best is not None and asked in figures["spec"]:
+                        figures["spec"][asked]["best"] = best
         return {
             **report,
             "policy": declared.policy,
-            "objectives": objective_figures(catalog.objectives, self.driver),
+            "objectives": objective_figures(declared.objectives, self.driver),
             "decision": self.decisions.last,
         }

@@ -6,8 +6,10 @@ import os
 import secrets
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -25,22 +27,24 @@ from headgate.engine.static_tables import StaticTables
 from headgate.runtime.limits import Limits
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.delivery import Delivery
-from headgate.spark.driver import Driver
+from headgate.spark.driver import Driver, EngineStopping
 from headgate.spark.epochs import Epoch, Epochs
 from headgate.spark.executor_start import start_hosts
 from headgate.spark.host_client import ensure_hosts, host_folder
+from headgate.spark.host_spread import HostSpread
 from headgate.spark.jobs import SparkJobs
 from headgate.spark.lane_log import open_lane_log
 from headgate.spark.lanes import Lanes
 from headgate.spark.lazy_session import LazySession
 from headgate.spark.messages import HostAddress
 from headgate.spark.pace import Pace
+from headgate.spark.placement import Placement
 from headgate.spark.plan import Plan
 from headgate.spark.processes import node
 from headgate.spark.processor_use import ProcessorUse, engine_processes
 from headgate.spark.publisher import Publisher
 from headgate.spark.rebalancing import Rebalancing
-from headgate.spark.replicas import default_replicas, hosts_per_node, parts_of, placed
+from headgate.spark.replicas import default_replicas, hosts_on_a_node, parts_of, placed
 from headgate.spark.replies import Replies
 from headgate.spark.resumption import Resumption
 from headgate.spark.shipping import ship_package, user_modules
@@ -112,7 +116,15 @@ class EngineRun:
         local = self._session.local
         jobs = SparkJobs(spark, f"headgate-{run}", Replies(host_folder(), token) if local else None)
         epochs = self.epochs = Epochs(
-            jobs, checkpoint, run, token, self._committed, options.budget, self._owner, hosts, self._beside
+            jobs,
+            checkpoint,
+            run,
+            token,
+            self._committed,
+            options.budget,
+            self._owner,
+            hosts,
+            partial(hosts_on_a_node, spark),
         )
         undo.callback(epochs.end_hosts)
         if local:
@@ -129,21 +141,24 @@ class EngineRun:
         undo.callback(lambda: self._publisher.close(self._close_timeout))
         self._pace = Pace(options.trigger_cores, ProcessorUse(engine_processes(spark, self._host_processes)))
         committed = Plan.load(checkpoint, epochs.commit.plan).queries if epochs.commit.plan else ()
-        self.tuning = LiveTuning(options.setting, committed, declared, self._metrics, self._pace)
+        self.tuning = LiveTuning(
+            options, committed, declared, self._metrics, self._pace, lambda: hosts_on_a_node(spark, self.replicas)
+        )
         self.resumption = Resumption.of(checkpoint, epochs.commit, declared.queries)
         for query in taken_over(checkpoint, epochs.commit, declared.queries, catalog.classes):
             catalog.put_query(query)
         self._ended.clear()
         self._driver = self._open_driver(spark, checkpoint, run)
         undo.callback(self._driver.stop)
-        self._rebalancing = Rebalancing(self._driver, epochs)
+        self._rebalancing = Rebalancing(self._driver, epochs, self._metrics.decisions.add)
+        self._spread = None if local else HostSpread(spark, self._driver, epochs, run, token)
         declared.lifecycles.begin()
         self._sinks.begin()
         self._sinks.open_new(declared.queries.values(), self._publisher)
         self._publisher.republish()
         failed = epochs.failed(declared.queries.values())
         self._metrics.begin({name: str(failure) for name, failure in failed.items()})
-        self._timer = LifecycleTimer(lambda: next_change(declared.queries.values(), time.time()), self._keep_time)
+        self._timer = LifecycleTimer(lambda since: next_change(declared.queries.values(), since), self._keep_time)
         undo.callback(self._timer.close)
         undo.callback(self.tuning.close)
         self.replan()
@@ -161,13 +176,12 @@ class EngineRun:
             self._owner = 0
             spark = self._session.spark
             ship_package(spark)
-            if wanted is None:
-                # Spark reports its executors only after one has run a task.
+            if spark.sparkContext.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+                # There may be no executors before there are tasks.
                 warm_up(spark).join()
         self._default_replicas = wanted or default_replicas(spark)
-        self._beside = hosts_per_node(spark, self.replicas)
         if not self._session.local:
-            starting = background.submit(start_hosts, spark, run, token, self.replicas, self._beside)
+            starting = background.submit(start_hosts, spark, run, token, self.replicas)
         return starting
 
     def _open_driver(self, spark: Any, checkpoint: Checkpoint, run: str) -> Driver:
@@ -196,7 +210,8 @@ class EngineRun:
 
     def run_once(self) -> None:
         """Reads all rows that are available now, ends the streams, and waits until every window is emitted."""
-        self._driver.start(once=True)
+        with suppress(EngineStopping):  # interrupted before it began
+            self._driver.start(once=True)
         self._driver.wait()
 
     def interrupt(self) -> None:
@@ -209,7 +224,11 @@ class EngineRun:
         called again."""
         with self._close_lock:
             self._closing, self._close_timeout = True, timeout
-            # First, because a refreshed table would change the plan.
+            # First, so that no thread that is ended next waits for the running epoch: a table that is refreshed, the
+            # optimizer and the timetable change the plan between two epochs.
+            self._driver.request_stop()
+            self._publisher.hurry()
+            # Before the driver is closed: a refreshed table would change the plan.
             self._tables.close()
             self._undo.close()
             self.running = False
@@ -231,21 +250,21 @@ class EngineRun:
         """The number of copies of the network."""
         return self._declared.replicas or self._default_replicas
 
+    @property
+    def placement(self) -> Placement | None:
+        """Where queries run now; None if there is one replica."""
+        return self.epochs.plan.placement
+
     def rescale(self) -> None:
         """Called after the declared number of replicas has changed."""
-        if self._closing:
-            return
-        before = self._beside
-        self._beside = hosts_per_node(self._session.spark, self.replicas)
-        try:
-            self.replan()
-        except Exception:
-            self._beside = before
-            raise
+        self.replan()
 
-    def wake(self) -> None:
-        """Called when queries may begin or end at other times than before."""
-        self._timer.wake()
+    def wake(self, changed: bool) -> None:
+        """Called when queries may begin or end at other times than before; if `changed`, also now."""
+        if changed:
+            self._timer.act_now()
+        else:
+            self._timer.wake()
 
     def replan(self) -> None:
         """Makes a new plan after a change of declarations, a table, the policy or a setting; the next epoch uses it."""
@@ -255,6 +274,7 @@ class EngineRun:
         self._session.spark.conf.set("spark.sql.session.timeZone", catalog.time_zone)
         self._sinks.open_new(declared.queries.values(), self._publisher)
         self._tables.load(catalog.tables)
+        self.tuning.follow_policy()
         current = declared.lifecycles.queries_at(declared.attempted, time.time())
         streams, objectives = dict(catalog.streams), catalog.objectives
 
@@ -263,15 +283,19 @@ class EngineRun:
             running = self.tuning.apply_setting(declared.lifecycles.still_running(current), replicas)
             parts = parts_of(running, replicas)
             functions = {name for query in running for node in query.plan.walk() for name in node.python_functions}
-            memory = None if options.memory is None else max(1, options.memory // self._beside)
+            failed = self.epochs.failed(running)
+            active = [query for query in running if not query.pause and query.name not in failed]
+            self._pace.aim = setting.aim
+            if options.budget is not None:
+                self.epochs.budget = setting.budget
             return Plan(
                 running,
                 self.tuning.policy,
                 mode=options.mode,
                 threads=setting.threads if setting.threads > 1 else options.threads,
                 tables=self._tables.rows,
-                packings=lanes.plan(streams, current.coming),
-                limits=Limits(memory=memory),
+                packings=lanes.plan(streams, current.coming, active),
+                limits=Limits(memory=options.memory),
                 delivery=Delivery(_SINKS, os.getcwd(), options.results, options.dead_letters),
                 placement=placed(parts or running, replicas, self.epochs.known_plan(replicas), self._rebalancing.costs),
                 parts=parts,
@@ -292,27 +316,29 @@ class EngineRun:
                 return
             for query in self._declared.lifecycles.answered_queries(self._declared.queries):
                 self._declared.catalog.put_query(query)
-            try:
+            with self._unless_closing():
                 self.replan()
-            except Exception:
-                # If the engine is being stopped meanwhile, its queries need not begin or end any more.
-                if not self._closing:
-                    raise
+
+    @contextmanager
+    def _unless_closing(self) -> Iterator[None]:
+        """A change that nobody asked for fails without an error if the engine is being stopped meanwhile."""
+        try:
+            yield
+        except Exception:
+            if not self._closing:
+                raise
 
     def _table_changed(self, name: str, rows: pa.Table) -> None:
         """On the thread that reads tables again."""
-        with self._lock:
+        with self._lock, self._unless_closing():
             self._tables.put(name, rows)
             self.replan()
 
     def _apply(self, setting: Setting) -> None:
         """On the optimizer's thread: the next epoch uses another setting."""
-        with self._lock:
-            self.tuning.setting = setting
-            self._pace.aim = setting.aim
-            if self._options.budget is not None:
-                self.epochs.budget = setting.budget
-            self.replan()
+        with self._lock, self._unless_closing():
+            if self.tuning.take(setting):
+                self.replan()
 
     def _published(self, epoch: int) -> None:
         """On the publisher's thread: an epoch's results can be read."""
@@ -328,9 +354,13 @@ class EngineRun:
         self._publisher.put(epoch.commit, epoch.inline)
         if epoch.answered:
             self._declared.lifecycles.answer(epoch.answered)
-            self._timer.wake()
+        if epoch.answered or epoch.failed:
+            # A query that has failed sets no pace any more.
+            self._timer.act_now()
         if epoch.metrics is not None and self.replicas > 1:
-            self._rebalancing.report(epoch.metrics)
+            self._rebalancing.report(epoch.metrics, epoch.key_rows)
+        if self._spread is not None:
+            self._spread.look()
 
     def _host_processes(self) -> list[int]:
         """The process ids of the supervisors of hosts on this node."""

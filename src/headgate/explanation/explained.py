@@ -17,6 +17,7 @@ from headgate.scheduling import Edge, Statistics, Topology, Unit, Units, View, p
 from headgate.scheduling.graphs import topology_of
 
 if TYPE_CHECKING:
+    from headgate.spark.placement import Placement
     from headgate.sql import Catalog
     from headgate.sql.context import Context
 
@@ -153,7 +154,9 @@ class Explanation:
         }
 
 
-def explain(catalog: Catalog | Context, policy_text: str, replicas: int = 1) -> Explanation:
+def explain(
+    catalog: Catalog | Context, policy_text: str, replicas: int = 1, placement: Placement | None = None
+) -> Explanation:
     """Explains all queries of a catalog under a policy, and their placement if there are several replicas. PolicyError
     if there is no such policy."""
     graph = SharedGraph()
@@ -183,23 +186,30 @@ def explain(catalog: Catalog | Context, policy_text: str, replicas: int = 1) -> 
     used = {node.stream for node in nodes.values() if isinstance(node, Source)}
     streams = tuple(s for s in catalog.streams.values() if s.name in used)
     queries = tuple(graph.queries.values())
-    placement = _placed(queries, streams, replicas) if replicas > 1 else None
-    return Explanation(streams, queries, explained, outputs, policy_text, units, queued, placement)
+    placed = _placed(queries, streams, replicas, placement) if replicas > 1 else None
+    return Explanation(streams, queries, explained, outputs, policy_text, units, queued, placed)
 
 
-def _placed(queries: Sequence[Query], streams: Sequence[Stream], replicas: int) -> ExplainedPlacement:
-    """Where the queries run before anything is measured."""
+def _placed(
+    queries: Sequence[Query], streams: Sequence[Stream], replicas: int, present: Placement | None
+) -> ExplainedPlacement:
+    """Where the queries run: under the present placement, or that before anything is measured."""
     from headgate.spark.exchange import divided
     from headgate.spark.placing import place
 
     parts = [part for query in queries for part in divided(query).parts]
-    placement = place(parts, replicas)
+    placement = present or place(parts, replicas)
+    # A query that does not run now has no place.
+    parts = [part for part in parts if part.name in placement.routes]
     # The results of a fragment are a stream too.
     names = {part.name: part.schema.names for part in parts} | {each.name: each.schema.names for each in streams}
     routes: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for stream in placement.streams:
         for route in placement.routes_of(stream):
-            users = tuple(name for name, found in placement.routes.items() if found.get(stream) == route)
+            users = tuple(part.name for part in parts if placement.routes[part.name].get(stream) == route)
+            if not users:
+                # That of a query that has ended.
+                continue
             if route.kind == "key":
                 text = f"by {', '.join(expression(key, names[stream]) for key in route.keys)}"
             else:

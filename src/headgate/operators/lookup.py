@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.expressions.hashing import hashed
+from headgate.expressions.hashing import Hashes, hashed
 from headgate.expressions.keys import flat_types, flatten, one_chunk
 from headgate.graph.operators import Lookup
 from headgate.operators.batch import Arrival, Batch
 from headgate.operators.columns import record
-from headgate.operators.evaluate import evaluate, select
+from headgate.operators.evaluate import evaluate
 from headgate.operators.matching import Matcher
+from headgate.operators.partners import Flags, Pairs, Partners
 from headgate.operators.registry import implements
 from headgate.operators.runs import Runs
 from headgate.operators.settings import Settings
 from headgate.operators.stateless import Stateless
-
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
 @implements(Lookup)
@@ -39,15 +34,9 @@ class LiveLookup(Stateless):
         if node.table not in settings.tables:
             known = ", ".join(sorted(settings.tables)) or "none"
             raise ValueError(f"the rows of table {node.table} were not given; tables given: {known}")
-        self._how = node.how
         self._keys = node.keys
-        self._residual = node.residual
         self._names = node.schema.names
-        self._width = len(node.input.schema)
-        self._types = node.table_schema.types
-        self._pair_names = (
-            [f"l{i}" for i in range(self._width)] + [f"r{i}" for i in range(len(self._types))] + ["place"]
-        )
+        self._partners = Partners(node.how, node.residual, len(node.input.schema), node.table_schema.types)
         self._node = node
         self._index(settings.tables[node.table])
 
@@ -90,45 +79,16 @@ class LiveLookup(Stateless):
         for key in keys:
             if key.null_count:
                 able &= pc.is_valid(key).to_numpy(zero_copy_only=False)
-        matched = np.zeros(rows, bool)
+        mean = batch.arrival.total / max(batch.arrival.count, 1)
         out: list[Batch] = []
-        for run in self._runs:
-            for probes, found in self._matcher.pairs(run, flat, hashes):
-                inside = able[probes]
-                out += self._met(batch, probes[inside], self._places[found[inside]], matched)
-        if self._how in ("semi", "anti"):
-            chosen = matched if self._how == "semi" else ~matched
-            return self._plain(batch, chosen, [])
-        if self._how == "left":
-            out += self._plain(batch, ~matched, self._types)
+        for columns, count in self._partners.joined(batch.rows, self._pairs(flat, hashes, able)):
+            arrival = Arrival(count, mean * count, batch.arrival.first)
+            out.append(Batch(record(columns, self._names, count), arrival, batch.watermark))
         return out
 
-    def _met(self, batch: Batch, probes: Ints, found: Ints, matched: Flags) -> list[Batch]:
-        """The pairs that meet the residual condition; marks in `matched` the rows that have a partner."""
-        one_sided = self._how in ("semi", "anti")
-        if not self._residual and one_sided:
-            matched[probes] = True
-            return []
-        left = batch.rows.select(list(range(self._width))).take(pa.array(probes))
-        right = self._table.take(pa.array(found))
-        columns = [*left.columns, *right.columns]
-        pairs = Batch(record([*columns, pa.array(probes)], self._pair_names, len(probes)), Arrival.at(0.0, len(probes)))
-        pairs = select(pairs, self._residual).materialized() if self._residual else pairs
-        matched[pairs.rows.column(len(columns)).to_numpy()] = True
-        if one_sided or not pairs.rows.num_rows:
-            return []
-        return [self._batch(batch, pairs.rows.columns[:-1], pairs.rows.num_rows)]
-
-    def _plain(self, batch: Batch, chosen: Flags, missing: Sequence[pa.DataType]) -> list[Batch]:
-        """Some rows of the stream, with nulls for the columns of the table."""
-        count = int(chosen.sum())
-        if not count:
-            return []
-        rows = batch.rows.select(list(range(self._width)))
-        rows = rows if count == len(chosen) else rows.filter(pa.array(chosen))
-        return [self._batch(batch, [*rows.columns, *(pa.nulls(count, t) for t in missing)], count)]
-
-    def _batch(self, batch: Batch, columns: Sequence[pa.Array], rows: int) -> Batch:
-        mean = batch.arrival.total / max(batch.arrival.count, 1)
-        arrival = Arrival(rows, mean * rows, batch.arrival.first)
-        return Batch(record(columns, self._names, rows), arrival, batch.watermark)
+    def _pairs(self, keys: list[pa.Array], hashes: Hashes, able: Flags) -> Pairs:
+        """The rows of the table with equal keys."""
+        for run in self._runs:
+            for probes, found in self._matcher.pairs(run, keys, hashes):
+                inside = able[probes]
+                yield probes[inside], self._table, self._places[found[inside]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from headgate.graph.expressions import Column
 from headgate.graph.operators import Project
 from headgate.operators.batch import Batch
@@ -10,6 +12,7 @@ from headgate.operators.evaluate import evaluate
 from headgate.operators.registry import implements
 from headgate.operators.settings import Settings
 from headgate.operators.stateless import Stateless
+from headgate.operators.weights import weights_of, with_weights
 
 
 @implements(Project)
@@ -29,9 +32,17 @@ class LiveProject(Stateless):
     def process(self, port: int, batch: Batch) -> list[Batch]:
         if batch.mask is None or self._plain:
             arrays = [evaluate(e, batch) for e in self._exprs]
-            rows = record(arrays, self._names, batch.rows.num_rows)
+            rows = _weighted_as(batch.rows, record(arrays, self._names, batch.rows.num_rows), None)
             return [Batch(rows, batch.arrival, batch.watermark, batch.mask)]
         taken = self._input.materialized(batch)
         arrays = [evaluate(e, taken) for e in self._input.exprs]
-        rows = record(arrays, self._names, taken.rows.num_rows)
+        rows = _weighted_as(batch.rows, record(arrays, self._names, taken.rows.num_rows), batch.mask)
         return [Batch(rows, taken.arrival, taken.watermark)]
+
+
+def _weighted_as(rows: pa.RecordBatch, made: pa.RecordBatch, mask: pa.BooleanArray | None) -> pa.RecordBatch:
+    """The computed columns, with the weights of the rows that they were computed from, if these have any."""
+    weights = weights_of(rows)
+    if weights is None:
+        return made
+    return with_weights(made, weights if mask is None else weights.filter(mask))

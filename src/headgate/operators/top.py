@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from headgate.expressions.aggregates.grouping import Groups
-from headgate.expressions.keys import flat_types, flatten, one_chunk, ranks
-from headgate.graph.operators import Candidates, Order, Top
+from headgate.expressions.keys import flat_types, flatten, one_chunk
+from headgate.graph.operators import Candidates, Top
 from headgate.operators.batch import FOREVER, Arrival, Batch
 from headgate.operators.columns import record
 from headgate.operators.contract import Snapshot
 from headgate.operators.division import StateKeys, StateRows
 from headgate.operators.evaluate import evaluate
+from headgate.operators.ranking import ranked
 from headgate.operators.registry import implements
 from headgate.operators.settings import Settings
 from headgate.operators.windows import late_before, microseconds
@@ -121,31 +120,9 @@ class LiveTop:
 
     def _ranks(self, table: pa.Table) -> Ints:
         """The rank of each row in its partition."""
-        rows = table.num_rows
         columns = [one_chunk(c) for c in table.columns[self._width + 1 :]]
         cut = len(columns) - len(self._order)
-        groups = Groups(columns[:cut], rows)
-        groups.reduce([], ids=True)
-        terms = [_places(c, term) for c, term in zip(columns[cut:], self._order, strict=True)]
-        order = np.lexsort((*reversed(terms), groups.ids))
-        partition = groups.ids[order]
-        begins = np.r_[True, partition[1:] != partition[:-1]]
-        number = np.arange(rows)
-        start = np.maximum.accumulate(np.where(begins, number, 0))
-        if self._ranking == "row_number":
-            ranked = number - start + 1
-        else:
-            differs = begins.copy()
-            for term in terms:
-                differs[1:] |= term[order][1:] != term[order][:-1]
-            if self._ranking == "rank":
-                ranked = np.maximum.accumulate(np.where(differs, number, 0)) - start + 1
-            else:
-                dense = np.cumsum(differs)
-                ranked = dense - dense[start] + 1
-        ranks = np.empty(rows, np.int64)
-        ranks[order] = ranked
-        return ranks
+        return ranked(columns[:cut], columns[cut:], self._order, self._ranking, table.num_rows)
 
     def snapshot(self) -> Snapshot:
         parts = {f"rows-{number}": table for number, table in self._tables}
@@ -192,14 +169,3 @@ class LiveTop:
     @property
     def late_rows(self) -> int:
         return self._late
-
-
-def _places(column: pa.Array, term: Order) -> Ints:
-    """The place of each value in the order of one term: equal values have equal places."""
-    places = ranks(column)
-    if term.descending:
-        places = -places
-    if column.null_count:
-        outside = np.iinfo(np.int64).min if term.nulls_first else np.iinfo(np.int64).max
-        places = np.where(pc.is_null(column).to_numpy(zero_copy_only=False), outside, places)
-    return places

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 UNIT, STAGE, SINCE, LIMIT = range(4)
-"""The words of a slot: the stage at which the running train entered its unit; the stage whose user function runs, since
-when (ns, monotonic), and the time that it may take (ns). A stage is named by `mark_of`; 0 means none."""
+"""The words of a slot: the stage at which the running train entered its unit, or whose state is saved or restored; the
+stage whose user function runs, since when (ns, monotonic), and the time that it may take (ns). A stage is named by
+`mark_of`; 0 means none."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,6 +33,10 @@ class FlightRecord(Protocol):
         """The slot of the calling thread, which alone writes it."""
         ...
 
+    def note_largest_state(self, mark: int, size: int) -> None:
+        """Which stage holds the largest state, in bytes."""
+        ...
+
 
 class Unrecorded:
     """The record of a network without a supervisor: nothing reads it."""
@@ -41,6 +46,8 @@ class Unrecorded:
 
     def slot(self) -> FlightSlot:
         return self._slot
+
+    def note_largest_state(self, mark: int, size: int) -> None: ...
 
 
 def mark_of(key: str) -> int:

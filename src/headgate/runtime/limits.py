@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from headgate.runtime.dataflow import Wiring
@@ -35,6 +35,10 @@ class Limits:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"the limit {name} is {value}; give a number above zero")
+
+    def shared(self, networks: int) -> Limits:
+        """The limits of each of several networks that share the memory of a node."""
+        return self if self.memory is None else replace(self, memory=max(1, self.memory // networks))
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,8 @@ def _phase(outbox: Outbox, known: bool) -> str:
 
 
 def _classes(loop: Loop, outboxes: Mapping[str, Outbox]) -> dict[str, dict[str, Any]]:
-    """Each class: its priority, results, latency, and the rows waiting for its units."""
+    """Each class: its priority, results, latency, the rows waiting for its units, and the seconds that its queries have
+    taken; those of a shared operator are divided among its queries."""
     merged: dict[str, Latency] = {}
     priorities: dict[str, float] = {}
     for outbox in outboxes.values():
@@ -142,12 +143,17 @@ def _classes(loop: Loop, outboxes: Mapping[str, Outbox]) -> dict[str, dict[str, 
     for edge, queue in enumerate(loop.wiring.queues):
         name = topology.classes[topology.operator_class[topology.edges[edge].consumer]].name
         waiting[name] = waiting.get(name, 0) + queue.rows
+    seconds = dict.fromkeys(merged, 0.0)
+    for o, stage in enumerate(loop.wiring.stages):
+        for q in topology.serves[o]:
+            seconds[outboxes[topology.queries[q].name].query.cls.name] += stage.spent / len(topology.serves[o])
     return {
         name: {
             "priority": priorities[name],
             "rows": latency.rows,
             "latency": latency.figures(),
             "queue_rows": waiting[name],
+            "seconds": seconds[name],
         }
         for name, latency in merged.items()
     }

@@ -19,6 +19,7 @@ from headgate.operators.live import live
 from headgate.operators.lookup import LiveLookup
 from headgate.operators.settings import Settings
 from headgate.runtime import snapshot
+from headgate.runtime.current import feed_current_rows
 from headgate.runtime.dataflow import key_of, plan_key
 from headgate.runtime.flight import FlightRecord, Unrecorded
 from headgate.runtime.grants import GrantRunner, Report
@@ -326,8 +327,8 @@ class Network:
             self._state.loop.scheduler.replace(self._state.policy, self._clock())
 
     def add(self, query: Query) -> None:
-        """Adds a query. It sees the rows pushed from now on, and the rows still waiting for an operator that it shares
-        with a present query."""
+        """Adds a query. It sees the rows pushed from now on, the rows still waiting for an operator that it shares with
+        a present query, and the current rows of the queries that update below it."""
         with self._control.alone():
             self._state.graph.add(query)
             self._state.failures.pop(query.name, None)
@@ -335,6 +336,8 @@ class Network:
                 # The outbox of a removed query of this name: its results can still be taken, but its figures restart.
                 self._state.outboxes[query.name].forget()
             self._state.rebuild()
+            if feed_current_rows(self._state, {query.name}):
+                self._state.rebuild()
 
     def alter(self, query: Query) -> None:
         """Gives a running query another class or spec, pauses or resumes it. Its operators keep their state, queues

@@ -13,7 +13,6 @@ from headgate.operators.columns import record
 from headgate.operators.runner import newest_rows
 from headgate.runtime.latency import Latency
 from headgate.runtime.queue import QueuedBatch
-from headgate.runtime.scaling import scaled, scaled_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,6 @@ class Outbox:
         self.offered = self.shed = 0
         """Rows that arrived for the query while it was shed, and those of them that were dropped."""
         self.waiting: list[QueuedBatch] = []
-        self._scaled = scaled_columns(query.plan)
         plan = query.plan.schema.names
         self._names = (*query.schema.names, *(plan[query.visible :] if query.mode == "update" else ()))
 
@@ -71,8 +69,4 @@ class Outbox:
     def result(self, rows: pa.RecordBatch, arrival: Arrival) -> ResultBatch:
         """A waiting batch as the sink gets it: its columns, under the names that the query gives them."""
         arrays = [rows.column(index) for index in range(len(self._names))]
-        if self.query.spec.scaled and self.shed:
-            factor = self.offered / max(self.offered - self.shed, 1)
-            for index in self._scaled:
-                arrays[index] = scaled(arrays[index], factor)
         return ResultBatch(record(arrays, self._names, rows.num_rows), arrival)

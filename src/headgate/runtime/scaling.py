@@ -1,37 +1,23 @@
-"""Scales counts and sums of a query with load shedding up to an estimate for all rows (option `scaled`)."""
+"""Which queries can be scaled up to all rows while rows of them are shed (option `scaled`)."""
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from headgate.graph.expressions import Column
-from headgate.graph.operators import Aggregate, Operator, Project
-
-SCALED = frozenset(("count", "sum"))
+from headgate.graph.operators import Aggregate, Operator, Project, Select, Source
+from headgate.graph.queries import Query
 
 
-def scaled_columns(plan: Operator) -> frozenset[int]:
-    """The columns of a plan that are counts or sums over rows of streams; none if it is no plain aggregate.
+def is_scaled(query: Query) -> bool:
+    """Whether a query asks for scaling and has a plan that can be scaled."""
+    return bool(query.spec.scaled) and scalable(query.plan)
 
-    Distinct values are not proportional to rows, and the rows of a join not to those of one stream.
+
+def scalable(plan: Operator) -> bool:
+    """Whether a plan is an aggregate over the rows of one stream.
+
+    The rows of a join are not proportional to those of one stream, and a window of rows has as many as it says.
     """
-    if isinstance(plan, Project):
-        below = scaled_columns(plan.input)
-        return frozenset(n for n, e in enumerate(plan.exprs) if isinstance(e, Column) and e.index in below)
-    if not isinstance(plan, Aggregate) or any(len(node.inputs) > 1 for node in plan.walk()):
-        return frozenset()
-    if any(isinstance(node, Aggregate) for node in plan.input.walk()):
-        return frozenset()
-    timed = plan.window is not None and plan.window.kind != "rows"
-    first = int(timed) + len(plan.keys)
-    names = ((first + n, call) for n, call in enumerate(plan.calls))
-    return frozenset(n for n, call in names if call.name in SCALED and not call.distinct)
-
-
-def scaled(values: pa.Array, factor: float) -> pa.Array:
-    """Values multiplied by a factor, in their own type; whole numbers are rounded."""
-    found = pc.multiply(values.cast(pa.float64(), safe=False), factor)
-    if pa.types.is_integer(values.type):
-        found = pc.round(found)
-    return found.cast(values.type, safe=False)
+    while isinstance(plan, Project):
+        plan = plan.input
+    if not isinstance(plan, Aggregate) or (plan.window is not None and plan.window.kind == "rows"):
+        return False
+    return all(isinstance(node, (Select, Project, Source)) for node in plan.input.walk())

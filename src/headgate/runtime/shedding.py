@@ -1,7 +1,8 @@
 """Load shedding: drops a share of the rows of some queries where they enter the network (003 §3.3, 004 §6).
 
-Rows are dropped for an operator that reads a stream (a leaf) if all queries that it serves are shed: the least of their
-shares, and never more, since the fraction of a row that is left over is carried to the next batch. Without a utility
+Rows are dropped for an operator that reads a stream (a leaf) if all queries that it serves are shed, and all or none of
+them are scaled: the least of their shares, and never more, since the fraction of a row that is left over is carried to
+the next batch. Without a utility
 expression rows are chosen at random; with one, those with the lowest values are dropped first.
 """
 
@@ -19,19 +20,27 @@ import pyarrow.compute as pc
 from headgate.expressions.compiler import compiled
 from headgate.graph.queries import Query
 from headgate.operators.batch import Arrival, Batch
+from headgate.operators.weights import even_weights, with_weights
 from headgate.runtime.outbox import Outbox
+from headgate.runtime.scaling import is_scaled
 from headgate.scheduling import Topology
 
 
 @dataclass
 class ShedLeaf:
-    """Operators at a leaf that are shed alike: their share, the queries that lose rows, the fraction carried over."""
+    """Operators at a leaf that are shed alike: their share, the queries that lose rows, the fraction carried over.
+
+    If the queries are `scaled`, the rows that are kept get weights that add up to all rows; `unrepresented` is the
+    number of those of which no row was kept yet.
+    """
 
     share: float
     operators: frozenset[int]
     losers: Sequence[Outbox]
     utility: Callable[[Any], Any] | None = None
     carried: float = 0.0
+    scaled: bool = False
+    unrepresented: int = 0
 
     def keep(self, batch: Batch, random: np.random.Generator) -> Batch:
         """The batch without the rows that are shed."""
@@ -42,10 +51,16 @@ class ShedLeaf:
         for outbox in self.losers:
             outbox.offered += count
             outbox.shed += dropped
-        if not dropped:
+        if not dropped and not self.unrepresented:
             return batch
         chosen = self._kept(batch, count - dropped, random)
         rows = batch.rows.take(pa.array(chosen))
+        if self.scaled:
+            total, self.unrepresented = count + self.unrepresented, 0
+            if len(chosen):
+                rows = with_weights(rows, pa.array(even_weights(total, len(chosen), random)))
+            else:
+                self.unrepresented = total
         arrival = Arrival(len(chosen), batch.arrival.total * len(chosen) / count, batch.arrival.first)
         return Batch(rows, arrival, batch.watermark)
 
@@ -85,18 +100,21 @@ def shedding_of(topology: Topology, queries: Mapping[str, Query], outboxes: Mapp
         for edge in edges:
             operator = topology.edges[edge].consumer
             served = topology.serves[operator]
-            share = min((_share(queries[topology.queries[q].name]) for q in served), default=0.0)
-            if share > 0:
+            share = min((shed_share(queries[topology.queries[q].name]) for q in served), default=0.0)
+            # The results of an operator are either scaled or not.
+            alike = len({is_scaled(queries[topology.queries[q].name]) for q in served}) == 1
+            if share > 0 and alike:
                 groups.setdefault((share, served), set()).add(operator)
         for (share, served), operators in groups.items():
             names = [topology.queries[q].name for q in served]
             utility = next((dict(queries[n].utilities).get(stream) for n in names if queries[n].utilities), None)
             run = compiled(utility).run if utility is not None else None
-            leaf = ShedLeaf(share, frozenset(operators), [outboxes[name] for name in names], run)
+            losers = [outboxes[name] for name in names]
+            leaf = ShedLeaf(share, frozenset(operators), losers, run, scaled=is_scaled(queries[names[0]]))
             leaves.setdefault(stream, []).append(leaf)
     return Shedding(leaves)
 
 
-def _share(query: Query) -> float:
+def shed_share(query: Query) -> float:
     """The share of a query's rows that is shed: 0 without an accuracy spec, and never more than that allows."""
     return 0.0 if query.spec.accuracy is None else min(query.shed, 1 - query.spec.accuracy)

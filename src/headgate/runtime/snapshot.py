@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from headgate.runtime.current import feed_current_rows
 from headgate.runtime.dataflow import Wiring, plan_key
 from headgate.runtime.latency import Latency
 from headgate.runtime.limits import Failure
@@ -94,6 +95,7 @@ def restore(state: NetworkState, manifest: Mapping[str, Any]) -> None:
         if name in state.outboxes:
             state.outboxes[name].dropped = dropped
     _restore_batches(state, manifest)
+    feed_current_rows(state, state.graph.queries.keys() - figures["outboxes"].keys())
     # Again, now that rows wait: the scheduler and the statistics start from them.
     state.rebuild(figures["statistics"])
     state.loop.view.performance = Performance(**manifest["performance"])

@@ -62,7 +62,7 @@ class NetworkState:
         self.watermarks: dict[str, int] = {}
         self.sent: dict[str, int] = {}
         self.newest: dict[str, int] = {}
-        self.state_parts = StateParts(memory)
+        self.state_parts = StateParts(memory, record)
         self.saved_figures = SavedFigures()
         self.earlier = (0, 0.0)
         self.changing: frozenset[str] = frozenset()

@@ -177,7 +177,7 @@ def _declared(kind: str, what: Stream | Table) -> dict[str, Any]:
     }
 
 
-_FIGURES = ("published", "latency", "queue_rows", "waiting_bytes", "state_bytes", "late", "spec")
+_FIGURES = ("published", "latency", "queue_rows", "waiting_bytes", "state_bytes", "late", "spec", "shed_share")
 
 
 def _query(query: Query, figures: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:

@@ -55,15 +55,17 @@ public class LocalFiles extends RawLocalFileSystem {
         if (names == null) {
             return super.listStatus(path);
         }
-        Path parent = path.makeQualified(getUri(), getWorkingDirectory());
         FileStatus[] found = new FileStatus[names.length];
         int count = 0;
         for (int i = 0; i < names.length; i++) {
             try {
-                BasicFileAttributes seen = Files.readAttributes(
-                    new File(folder, names[i]).toPath(), BasicFileAttributes.class, new LinkOption[0]);
-                // A name may contain a colon, which a path of one argument would take for the end of a scheme.
-                found[count] = new Listed(this, seen, new Path(parent, new Path(null, null, names[i])));
+                File file = new File(folder, names[i]);
+                BasicFileAttributes seen =
+                    Files.readAttributes(file.toPath(), BasicFileAttributes.class, new LinkOption[0]);
+                // Made as Hadoop makes it, `file:///` and not `file:/`: Spark's log of the files that it has read
+                // compares these texts.
+                Path place = new Path(file.getPath()).makeQualified(getUri(), getWorkingDirectory());
+                found[count] = new Listed(this, seen, place);
                 count++;
             } catch (NoSuchFileException gone) {
                 // It was removed meanwhile.

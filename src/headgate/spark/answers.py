@@ -45,6 +45,7 @@ class CombinedAnswer:
     answered: tuple[str, ...]
     seconds: Mapping[str, float]
     metrics: Mapping[str, Any] | None
+    key_rows: Mapping[str, Sequence[float]]
     inline: Mapping[str, tuple[bytes, ...]]
 
 
@@ -78,7 +79,11 @@ def combined(answers: Sequence[EpochAnswer]) -> CombinedAnswer:
         answered=_answered(answers),
         # Replicas work in parallel: the epoch waited for the slowest one.
         seconds={name: max(answer.seconds[name] for answer in answers) for name in first.seconds},
-        metrics=combined_metrics([answer.metrics for answer in answers if answer.metrics is not None]),
+        metrics=combined_metrics(
+            [answer.metrics for answer in answers if answer.metrics is not None],
+            [sum(map(sum, answer.key_rows.values())) for answer in answers],
+        ),
+        key_rows=_key_rows(answers),
         inline=_inline(answers),
     )
 
@@ -90,6 +95,14 @@ def _total(parts: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
     for part in parts:
         for name, count in part.items():
             found[name] = found.get(name, 0) + count
+    return found
+
+
+def _key_rows(answers: Sequence[EpochAnswer]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for answer in answers:
+        for name, rows in answer.key_rows.items():
+            found[name] = list(map(sum, zip(found[name], rows, strict=True))) if name in found else list(rows)
     return found
 
 

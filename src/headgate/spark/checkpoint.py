@@ -176,7 +176,7 @@ class Checkpoint:
             raise CheckpointError(self.damaged(file, "its checksum is wrong"))
         found: dict[str, Any] = json.loads(data)
         if found["format"] not in READABLE:
-            raise CheckpointError(self._unknown(file, found["format"]))
+            raise CheckpointError(self.unknown_format(file, found["format"]))
         return found
 
     def identity(self) -> str:
@@ -337,14 +337,14 @@ class Checkpoint:
             if found["format"] == format_1.FORMAT:
                 found = format_1.as_format_2(found, Place(file, _CHECKSUM + 1, len(body), crc))
             elif found["format"] not in READABLE:
-                raise CheckpointError(self._unknown(file, found["format"]))
+                raise CheckpointError(self.unknown_format(file, found["format"]))
             return Commit.of(found)
         except CheckpointError:
             raise
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(self.damaged(file, _reason(error))) from error
 
-    def _unknown(self, file: str, format_: object) -> str:
+    def unknown_format(self, file: str, format_: object) -> str:
         return (
             f"checkpoint {self.name}: {file} has format {format_}; this Headgate reads formats {format_1.FORMAT} to"
             f" {FORMAT}. Use the version of Headgate that wrote it, or give a new checkpoint folder to start over from"

@@ -12,16 +12,17 @@ _RATES = {"cost": "rows_in", "selectivity": "rows_in"}
 Figures = Mapping[str, Any]
 
 
-def combined_metrics(parts: Sequence[Figures]) -> dict[str, Any] | None:
+def combined_metrics(parts: Sequence[Figures], key_rows: Sequence[float] = ()) -> dict[str, Any] | None:
     """Figures of several networks (`runtime/metrics.py`), in the order of the replicas; None if there are none.
 
     A split operator counts as one. Numbers are summed. Of latencies, the mean is that of all rows, the median is
     weighted by rows, and the 99th percentile is the worst of all replicas. "replicas" has a few figures per network.
+    Each class has the share of its seconds in those of all. `key_rows`: the rows that came to each replica by keys.
     """
     if not parts:
         return None
     if len(parts) == 1:
-        return dict(parts[0])
+        return {**parts[0], "classes": _with_shares(parts[0]["classes"])}
     return {
         **parts[0],
         "waiting": sum(part["waiting"] for part in parts),
@@ -31,10 +32,13 @@ def combined_metrics(parts: Sequence[Figures]) -> dict[str, Any] | None:
         "running": [{**each, "replica": number} for number, part in enumerate(parts) for each in part["running"]],
         "watermarks": {stream: time for part in parts for stream, time in part["watermarks"].items()},
         "queries": _by_name([part["queries"] for part in parts], _query),
-        "classes": _by_name([part["classes"] for part in parts], _class),
+        "classes": _with_shares(_by_name([part["classes"] for part in parts], _class)),
         "units": _grouped([part["units"] for part in parts], lambda each: (tuple(each["operators"]), each["class"])),
         "operators": _grouped([part["operators"] for part in parts], lambda each: each["key"]),
-        "replicas": [_replica(part) for part in parts],
+        "replicas": [
+            {**_replica(part), "key_share": rows / (sum(key_rows) or 1.0)}
+            for part, rows in zip(parts, key_rows or [0.0] * len(parts), strict=True)
+        ],
         "decisions": sorted(
             ({**each, "replica": number} for number, part in enumerate(parts) for each in part["decisions"]),
             key=itemgetter("at"),
@@ -49,7 +53,14 @@ def _replica(part: Figures) -> dict[str, Any]:
         "rows": sum(operator["rows_in"] for operator in part["operators"]),
         "memory": part["memory"]["bytes"],
         "queries": len(part["queries"]),
+        "class_seconds": {name: each["seconds"] for name, each in part["classes"].items()},
     }
+
+
+def _with_shares(classes: Mapping[str, Figures]) -> dict[str, Any]:
+    """Classes with the share of each in the seconds of all."""
+    total = sum(each["seconds"] for each in classes.values()) or 1.0
+    return {name: {**each, "share": each["seconds"] / total} for name, each in classes.items()}
 
 
 def _by_name(parts: Sequence[Figures], combine: Callable[[Sequence[Figures]], dict[str, Any]]) -> dict[str, Any]:
@@ -92,7 +103,7 @@ def _added(parts: Sequence[Figures]) -> dict[str, Any]:
     for name, value in parts[0].items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
-        if name in ("slowest", "oldest"):
+        if name in ("slowest", "oldest", "staleness"):
             found[name] = max(part[name] for part in parts)
         elif name in _RATES and _RATES[name] in parts[0]:
             weights = [part[_RATES[name]] or 1e-9 for part in parts]

@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, TypeVar
@@ -31,7 +31,12 @@ _GIVE_WAY = 0.2
 """The longest time (s) that an epoch without new rows waits for a lane that is about to deliver rows."""
 
 _GRACE, _CANCEL = 3.0, 2.0
-"""Seconds that `stop` waits for the running epoch before it cancels its job, and then for the end of the loop."""
+"""Seconds from the request to stop until the job of the running epoch is cancelled, and then until the loop is left
+behind."""
+
+
+class EngineStopping(RuntimeError):
+    """A change came while the engine was being stopped."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +47,10 @@ class LaneEnded:
     error: Exception | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Change:
-    """Something to do between two epochs; `done` gets its result. Its error is raised if nobody `wanted` it."""
+    """Something to do between two epochs; `done` gets its result, and is cancelled if the engine stops before it is
+    begun. Its error is raised if nobody `wanted` it."""
 
     action: Callable[[], Any]
     wanted: bool = True
@@ -86,7 +92,11 @@ class Driver:
         self._turns = LaneTurns()
         self._lanes = make_lanes(self)
         self._failures = EpochFailures(checkpoint)
+        # Under the lock: whether the loop is to end, since when, and the changes that threads wait for.
+        self._lock = threading.Lock()
         self._stopping = False
+        self._stopped_at = 0.0
+        self._awaited: set[Change] = set()
         self._once = False
         self._idle_since = time.monotonic()
         self._over = threading.Event()
@@ -107,19 +117,34 @@ class Driver:
     def change(self, action: Callable[[], T]) -> T:
         """Does something between two epochs, and returns its result or raises its error.
 
-        Before `start` and after the end of the loop it is done at once.
+        Before `start` and after the end of the loop it is done at once. EngineStopping if the loop is ending: a running
+        epoch may take long, and a change must not wait for it then.
         """
         if not self._thread.is_alive() or threading.current_thread() is self._thread:
             return action()
         message = Change(action)
+        with self._lock:
+            if self._stopping:
+                raise EngineStopping("the engine is stopping; the change has no effect")
+            self._awaited.add(message)
         self._inbox.put(message)
-        while True:
-            try:
-                found: T = message.done.result(timeout=1.0)
-                return found
-            except TimeoutError:
-                if self._over.is_set() and not message.done.done():
-                    return action()
+        try:
+            while True:
+                try:
+                    found: T = message.done.result(timeout=1.0)
+                    return found
+                except CancelledError:
+                    raise EngineStopping("the engine is stopping; the change has no effect") from None
+                except TimeoutError:
+                    if message.done.done():
+                        # It came meanwhile, or the action itself raised this error.
+                        ended: T = message.done.result()
+                        return ended
+                    if self._over.is_set() and message.done.cancel():
+                        return action()
+        finally:
+            with self._lock:
+                self._awaited.discard(message)
 
     def replan(self, make: Callable[[Lanes], Plan]) -> Plan:
         """Changes the plan; `make` plans the lanes. Lanes that must bring other columns are restarted first.
@@ -159,14 +184,25 @@ class Driver:
         """Waits for the end of the loop; True if it has ended."""
         return self._over.wait(seconds)
 
+    def request_stop(self) -> None:
+        """Makes the loop end after the running epoch, and returns at once: changes that wait for the loop raise
+        EngineStopping, and so do later ones."""
+        with self._lock:
+            if self._stopping:
+                return
+            self._stopping, self._stopped_at = True, time.monotonic()
+            awaited = tuple(self._awaited)
+        for change in awaited:
+            change.done.cancel()
+        self._inbox.put(Stop())
+
     def stop(self) -> None:
         """Ends the loop after the running epoch, or in the middle of it if it takes long."""
+        self.request_stop()
         if not self._thread.is_alive():
             self._lanes.stop()
             return
-        self._stopping = True
-        self._inbox.put(Stop())
-        if not self._over.wait(_GRACE):
+        if not self._over.wait(max(0.0, self._stopped_at + _GRACE - time.monotonic())):
             self._epochs.close()
             self._over.wait(_CANCEL)
 
@@ -275,7 +311,7 @@ class Driver:
             self._turns.used(lane, self._idle_since - began, self._lanes.weights([lane]))
         elif isinstance(message, LaneEnded):
             self._lane_ended(message)
-        elif isinstance(message, Change):
+        elif isinstance(message, Change) and message.done.set_running_or_notify_cancel():
             try:
                 message.done.set_result(message.action())
             except BaseException as error:
@@ -325,5 +361,5 @@ class Driver:
             if isinstance(message, LaneBatch):
                 message.done.set_exception(LaneClosed("the engine has stopped"))
             elif isinstance(message, Change):
-                message.done.set_exception(RuntimeError("the engine has stopped"))
+                message.done.cancel()
         self._received.clear()

@@ -100,6 +100,12 @@ class DriverMetrics:
             return (reports[-1][2] - reports[0][2]) / (reports[-1][1] - reports[0][1])
 
     @property
+    def failed(self) -> frozenset[str]:
+        """The names of the queries that have failed."""
+        with self._lock:
+            return frozenset(self._failed)
+
+    @property
     def network(self) -> Mapping[str, Any]:
         """The newest metrics of the network; empty until there are some."""
         with self._lock:
@@ -141,7 +147,7 @@ class DriverMetrics:
     def forget(self, query: str) -> None:
         """The query is dropped; another one may have its name."""
         with self._lock:
-            for figures in (self._failed, self._rows, self._latency, self._recent):
+            for figures in (self._failed, self._rows, self._latency, self._recent, self._shed):
                 figures.pop(query, None)
 
     def forget_latency(self) -> None:

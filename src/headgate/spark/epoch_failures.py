@@ -7,19 +7,13 @@ import time
 
 from headgate.graph.secrets import hidden
 from headgate.spark.checkpoint import CheckpointError
+from headgate.spark.error_causes import lost
 from headgate.spark.messages import BLAMED
 from headgate.spark.source_rows import SourceError
 
 _RETRIES = 5
 _RETRY_WINDOW = 60.0
 """Seconds without a failure after which the count of retries starts again, as it does after an epoch that succeeds."""
-
-_LOST = ("HostLost", "Python worker exited unexpectedly", "ExecutorLost", "Connection reset", "Broken pipe")
-_LATE = ("java.io.EOFException", "CANNOT_OPEN_SOCKET", "Accept timed out")
-"""Signs of a host, a worker or an executor that was lost, or of a worker that started too late on a busy machine."""
-
-_VANISHED = ("FAILED_READ_FILE.FILE_NOT_EXIST",)
-"""A file of a stream was removed after Spark had listed it; a retry lists the folder again."""
 
 _UNWRITABLE = ("No space left on device", "Read-only file system", "Disk quota exceeded")
 
@@ -47,9 +41,7 @@ class EpochFailures:
     @staticmethod
     def transient(error: Exception) -> bool:
         """Whether a retry of the epoch may succeed: a host, a worker, an executor or a file was lost."""
-        text = str(error)
-        lost = any(sign in text for sign in (*_LOST, *_LATE, *_VANISHED))
-        return lost and "CheckpointError" not in text and not isinstance(error, CheckpointError)
+        return not isinstance(error, CheckpointError) and lost(error)
 
     def succeeded(self) -> None:
         """Records that an epoch is committed: earlier failures no longer count."""
@@ -57,13 +49,14 @@ class EpochFailures:
 
     def final(self, error: Exception) -> Exception | None:
         """None if the epoch may be retried; else the error that ends the run, in one line."""
-        if BLAMED in str(error):
+        transient = self.transient(error)
+        if transient and BLAMED in str(error):
             return None
         now = time.monotonic()
         if now - self._last > _RETRY_WINDOW:
             self._retries = 0
         self._retries, self._last = self._retries + 1, now
-        if self._retries <= _RETRIES and self.transient(error):
+        if self._retries <= _RETRIES and transient:
             return None
         return _cause(error, self._checkpoint)
 

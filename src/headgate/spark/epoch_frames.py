@@ -52,6 +52,7 @@ class EpochFrames:
             self._prefilter.condition(packed, packing, queries),
             self._catalyst.columns(packed, packing, queries),
             None if plan.placement is None else [plan.placement.routes_of(stream) for stream in packing.streams],
+            None if plan.placement is None else plan.placement.owners,
             plan.replicas,
         )
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,7 @@ from headgate.spark.checkpoint import Checkpoint, CheckpointError
 from headgate.spark.commit import Commit
 from headgate.spark.epoch_failures import EpochFailures
 from headgate.spark.epoch_frames import EpochFrames
-from headgate.spark.host_client import close_host
+from headgate.spark.host_client import close_hosts
 from headgate.spark.idle_streams import IdleStreams
 from headgate.spark.jobs import Answers, Jobs
 from headgate.spark.lane import LaneBatch
@@ -54,6 +55,8 @@ class Epoch:
     failed: dict[str, str]
     seconds: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, Any] | None = None
+    key_rows: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """With metrics: see `EpochAnswer.key_rows`; of all replicas."""
     arrivals: dict[str, Arrival] = field(default_factory=dict)
     """Arrival times of the rows behind each query's results."""
     rows: Mapping[str, int] = field(default_factory=dict)
@@ -78,7 +81,7 @@ class Epochs:
     - `owner`: the process that hosts end with; 0: the executor that starts them
     - `clock`: seconds; decides when a stream is idle
     - `hosts`: the hosts that are being started, one per replica; the tasks of the first epoch start those that are not
-      ready in time. `beside`: how many hosts share a node
+      ready in time. `beside`: how many hosts of so many replicas share a node, where their addresses are not known
 
     `commit` is the last commit, `waiting` the number of rows that waited in queues after it, `hosts` the addresses of
     the hosts that answered last. `preparation_changed`: the lanes should be prepared again (see `prepare`).
@@ -96,7 +99,7 @@ class Epochs:
         budget: float | None,
         owner: int = 0,
         hosts: Future[list[HostAddress | None]] | None = None,
-        beside: int = 1,
+        beside: Callable[[int], int] = lambda replicas: replicas,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         # Comes first: after it, the newest commit is final.
@@ -139,11 +142,11 @@ class Epochs:
 
     @plan.setter
     def plan(self, plan: Plan) -> None:
-        old = self._plan
-        self.change_pending = old is not None
+        old, name = self._plan, self._plan_name
         if old is None:
             old = self.known_plan(plan.replicas)
-        if old is not None and self.commit.replicas and must_move(old, plan):
+        # Where every stream has ended, nothing continues with the state.
+        if old is not None and self.commit.replicas and not self.commit.complete and must_move(old, plan):
             paused = sorted(query.name for query in old.queries if query.pause)
             if paused:
                 raise CheckpointError(
@@ -153,6 +156,7 @@ class Epochs:
             self._move(old, plan)
         self._plan = plan
         self._plan_name = plan.save(self._checkpoint)
+        self.change_pending = bool(name) and (self.change_pending or name != self._plan_name)
         self._streams_read = {query.name: streams_of(query) for query in plan.queries}
         self._idle.plan(plan.idle, plan.queries)
 
@@ -248,9 +252,7 @@ class Epochs:
             if not self.follow_up and not self.waiting:
                 break
         began = time.perf_counter()
-        snapshots, files, event_times = moved(
-            self._checkpoint, self.commit, old, new, self._jobs.owners, uuid.uuid4().hex[:8]
-        )
+        snapshots, files, event_times = moved(self._checkpoint, self.commit, old, new, uuid.uuid4().hex[:8])
         running = {query.name for query in new.run_queries}
         commit = Commit(
             self.commit.epoch + 1,
@@ -261,6 +263,7 @@ class Epochs:
             plan=new.save(self._checkpoint),
             event_times=event_times,
             reached={name: time for name, time in self.commit.reached.items() if name in running},
+            ended=self._ended(new, ()),
         )
         self._checkpoint.commit(commit)
         self.commit = commit
@@ -269,10 +272,7 @@ class Epochs:
         self._listen(Epoch(commit.epoch, commit, 0, {}, {"move": time.perf_counter() - began}))
 
     def _end(self, hosts: Iterable[HostAddress | None]) -> None:
-        known = [host for host in hosts if host is not None]
-        if known:
-            with ThreadPoolExecutor(len(known), "headgate-end") as threads:
-                list(threads.map(lambda host: close_host(host, self._token), known))
+        close_hosts((host for host in hosts if host is not None), self._token)
 
     def _repeat(self, attempt: Callable[[], None]) -> None:
         """Retries an epoch that failed because a host, a worker or an executor was lost."""
@@ -336,6 +336,13 @@ class Epochs:
             with suppress(TimeoutError):
                 self.hosts = starting.result(_HOST_PATIENCE)
 
+    def _hosts_on_a_node(self, replicas: int) -> int:
+        """How many hosts share a node."""
+        known = Counter(host.node for host in self.hosts if host is not None)
+        if known.total() < replicas:
+            return max(1, self._beside(replicas))
+        return max(known.values())
+
     def _request(self, packing: str | None, arrived: float, budget: float | None, finish: bool = False) -> JobRequest:
         self._await_hosts()
         self._requests += 1
@@ -356,7 +363,7 @@ class Epochs:
             detailed=finish or time.monotonic() - self._reported >= _METRICS_EVERY,
             owner=self._owner,
             expression_failures=self._frames.failing,
-            hosts=self._beside,
+            hosts=self._hosts_on_a_node(replicas),
             event_times=self.commit.event_times if replicas > 1 else None,
             failed_elsewhere=self._elsewhere,
             exchange=self.commit.exchange,
@@ -398,7 +405,7 @@ class Epochs:
             event_times=event_times,
             exchange=answer.exchange,
             reached=answer.reached,
-            ended=self._ended(answer.answered),
+            ended=self._ended(self.plan, answer.answered),
         )
         self._checkpoint.commit(commit)
         self.commit = commit
@@ -411,9 +418,9 @@ class Epochs:
         rose = (request.event_times is not None and event_times != before) or self._idle.behind(event_times)
         self.follow_up = rose or bool(answer.exchange) or answer.reached != request.reached
 
-    def _ended(self, answered: tuple[str, ...]) -> tuple[str, ...]:
+    def _ended(self, plan: Plan, answered: tuple[str, ...]) -> tuple[str, ...]:
         """The queries that have ended with their first answer, now or before, and were not declared again since."""
-        running = {query.name for query in self.plan.queries}
+        running = {query.name for query in plan.queries}
         return (*(name for name in self.commit.ended if name not in running), *answered)
 
     def _committed(
@@ -439,6 +446,7 @@ class Epochs:
                 dict(answer.failed),
                 {**seconds, **answer.seconds},
                 None if answer.metrics is None else dict(answer.metrics),
+                answer.key_rows,
                 {query: Arrival(*each) for query, each in answer.arrivals.items()},
                 answer.rows,
                 answer.malformed,

@@ -6,23 +6,17 @@ the same name, which the query, or another fragment, reads. Aggregates are divid
 batch where the rows are, and their merge; a top into candidates and the top of them.
 
 An internal stream has routes like any other, over the columns of the fragment's output; its rows do not pass through
-Spark, so `owners` hashes their keys. For each fragment a replica hands over, at the end of an epoch, the
+Spark, so replicas hash their keys (`key_slots.py`). For each fragment a replica hands over, at the end of an epoch, the
 results that it has taken and the watermark that they reach (`Network.reached`). A receiver takes the rows of all
 senders with the next epoch, and then the lowest of the senders' watermarks (`Network.reach`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
 from headgate.expressions.functions import accumulator
-from headgate.expressions.hashing import hashed
-from headgate.expressions.keys import flatten
 from headgate.graph.operators import Aggregate, Candidates, Merge, Operator, Partial, Send, Source, Top
 from headgate.graph.queries import Query
 from headgate.graph.types import BIGINT, Field, Schema
@@ -60,12 +54,6 @@ def divided(query: Query) -> Division:
     if not divider.fragments:
         return Division(query, (), {node: node for node in query.plan.walk()})
     return Division(replace(query, plan=plan), tuple(divider.fragments), divider.nodes, divider.halves)
-
-
-def owners(keys: Sequence[pa.Array], replicas: int) -> npt.NDArray[np.int64]:
-    """The replica of each row of an internal stream by its keys."""
-    flat = flatten(keys)
-    return (hashed(flat, len(flat[0])) % np.uint64(replicas)).astype(np.int64)
 
 
 class _Divider:

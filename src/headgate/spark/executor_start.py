@@ -14,6 +14,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from headgate.spark.executors import await_executors, hosts_per_node
 from headgate.spark.messages import HostAddress
 from headgate.spark.spark_errors import expecting_errors, spark_errors
 
@@ -25,12 +26,14 @@ class ExecutorError(RuntimeError):
     """Executors cannot run hosts; the message says what they lack."""
 
 
-def start_hosts(spark: Any, run: str, token: str, replicas: int, beside: int) -> list[HostAddress | None]:
+def start_hosts(spark: Any, run: str, token: str, replicas: int) -> list[HostAddress | None]:
     """Starts the hosts of all replicas on executors, before the first epoch needs them; waits for executors.
 
-    `beside`: how many hosts share a node. ExecutorError if the executors' Python lacks something. None for hosts that
-    cannot be started yet: the first epoch starts them, or reports why it cannot.
+    ExecutorError if the executors' Python lacks something. None for hosts that cannot be started yet: the first epoch
+    starts them, or reports why it cannot.
     """
+    # Spark spreads tasks evenly, but only over executors that are registered when the job begins.
+    beside = hosts_per_node(await_executors(spark, replicas), replicas)
     # Uses `mapInArrow`, as epochs do: for other kinds of tasks Spark starts another process to fork workers from.
     numbers = spark.range(0, replicas, 1, replicas)
     rows = numbers.mapInArrow(partial(_start, run, token, beside), "replica int, address string")

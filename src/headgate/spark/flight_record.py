@@ -33,7 +33,7 @@ class SharedFlightRecord:
     """The slots of a process and of all that it forks."""
 
     def __init__(self) -> None:
-        # The first slot holds the number of slots that were ever used.
+        # The first slot holds the number of slots that were ever used, and the largest state: its stage, its bytes.
         self._words = memoryview(mmap.mmap(-1, (SLOTS + 1) * _WORDS * 8)).cast("Q")
         self._free: list[int] = []
         self._lock = threading.Lock()
@@ -57,6 +57,14 @@ class SharedFlightRecord:
         # The slot is released when the thread ends, with its thread-local variables.
         self._mine.lease = _Lease(self._free, number)
         return self._words[number * _WORDS : (number + 1) * _WORDS]
+
+    def note_largest_state(self, mark: int, size: int) -> None:
+        self._words[1], self._words[2] = mark, size
+
+    @property
+    def largest_state(self) -> tuple[int, int]:
+        """The stage with the largest state (0: none is known), and the bytes of the state."""
+        return self._words[1], self._words[2]
 
     def running(self) -> list[RunningStage]:
         """What runs now, or ran when the process ended."""

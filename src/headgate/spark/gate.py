@@ -1,8 +1,8 @@
 """A gate before a lane: an idle lane does not list its folders again and again.
 
 Spark looks for new rows every few milliseconds, and each look lists all folders: a third of a core for an engine that
-has nothing to do. A gate watches the modification times of the folders instead, which costs a hundredth, and keeps
-the streaming query waiting until one changes.
+has nothing to do. A gate waits for events of the folders and watches their modification times instead, which costs a
+hundredth, and keeps the streaming query waiting until one changes.
 
 The query waits at the lock that Spark takes before it looks for new rows (`StreamExecution.awaitProgressLock`). It is
 no public interface: where it is missing (Spark Connect), there is no gate, and the lane looks as often as Spark does.
@@ -19,13 +19,15 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from headgate.spark.folder_events import FolderEvents
+
 QUIET = 0.25
 """Seconds without new rows after which a lane is idle. Far longer than a listing takes: when the gate closes, Spark has
 listed all files that were there at the last change."""
 BUSY_STEP = 0.1
 """Seconds between two looks while rows arrive."""
 IDLE_STEP = 0.03
-"""Seconds between two looks at the folders while the gate is closed."""
+"""Seconds between two looks at the folders while the gate is closed, for changes of which no event comes."""
 FIRST, LONGEST = 2.0, 10.0
 """Seconds after which Spark may look once although no folder has changed, for file systems whose times are late:
 doubled with each look in vain. Several lanes that look every two seconds take 0.05 of a core."""
@@ -50,7 +52,8 @@ class Gate:
 
     def __init__(self, query: Any, folders: Sequence[str] | None) -> None:
         self._query = query
-        self._folders = None if folders is None else _Folders(folders)
+        self._events = FolderEvents()
+        self._folders = None if folders is None else _Folders(folders, self._events)
         self._lock, self._milliseconds = _lock_of(query)
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -60,9 +63,13 @@ class Gate:
 
     def close(self) -> None:
         """Opens the gate for good and ends its thread."""
+        if self._closed.is_set():
+            return
         self._closed.set()
+        self._events.wake()
         if self._thread is not None:
             self._thread.join()
+        self._events.close()
 
     def _run(self) -> None:
         since = time.monotonic()
@@ -97,18 +104,20 @@ class Gate:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             step = self._folders.step if self._folders is not None and self._watching else left
-            if self._closed.wait(min(left, step)):
-                return False
-            if self._changed():
+            if self._changed(min(left, step)):
                 return True
+            if self._closed.is_set():
+                return False
         return False
 
     @property
     def _watching(self) -> bool:
         return self._folders is not None and self._folders.step <= SLOWEST
 
-    def _changed(self) -> bool:
-        return self._folders is not None and self._watching and self._folders.changed()
+    def _changed(self, wait: float = 0.0) -> bool:
+        """Whether a watched folder has changed since the last call; waits so long (s) for a change."""
+        event = self._events.wait(wait)
+        return self._folders is not None and self._watching and (self._folders.changed() or event)
 
     def _delivering(self) -> bool:
         """Whether Spark's last look found rows."""
@@ -118,8 +127,9 @@ class Gate:
 class _Folders:
     """Tells whether something was added to, or removed from, folders and the folders below them."""
 
-    def __init__(self, folders: Sequence[str]) -> None:
+    def __init__(self, folders: Sequence[str], events: FolderEvents) -> None:
         self._roots = [_fixed(folder) for folder in folders]
+        self._events = events
         self._times: dict[str, int] = {}
         self.step = IDLE_STEP
         """Seconds between two looks: more for many folders, infinite for too many."""
@@ -146,6 +156,7 @@ class _Folders:
                     todo += [entry.path for entry in entries if entry.is_dir()]
             except OSError:
                 continue
+        self._events.watch(times)
         self._times = times
         return times.keys() != before
 

@@ -389,6 +389,7 @@ class Host:
                     "snapshot": saved - ran,
                 },
                 metrics=network.metrics() if request.detailed else None,
+                key_rows=resident.key_rows if request.detailed else {},
                 inline=delivered.inline,
             )
         )

@@ -11,8 +11,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +58,7 @@ def ensure_host(run: str, replica: int, token: str, owner: int, tcp: bool = Fals
     with _locked(folder / f"start-{name[0]}.lock"):
         known = _known(folder / f"{name}.json")
         if known is not None and (known.port or not tcp):
-            return known
+            return replace(known, owner=owner)
         _remove_remains(folder)
         return _start(
             {"name": name, "token": token, "owner": owner, "tcp": tcp, "memory": memory, "folder": str(folder)}
@@ -127,6 +129,14 @@ def close_host(address: HostAddress, token: str) -> bool:
         _kill(address)
     _reap(address.pid)
     return True
+
+
+def close_hosts(hosts: Iterable[HostAddress], token: str) -> None:
+    """Ends hosts, all at the same time: one that does not answer takes seconds."""
+    known = tuple(hosts)
+    if known:
+        with ThreadPoolExecutor(len(known), "headgate-end") as threads:
+            list(threads.map(lambda host: close_host(host, token), known))
 
 
 def host_folder() -> Path:

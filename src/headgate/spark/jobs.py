@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
-from headgate.spark.host_client import HostLost, close_host
+from headgate.spark.host_client import HostLost, close_hosts
 from headgate.spark.messages import ANSWER_DDL, PROPERTY, EpochAnswer, JobRequest
 from headgate.spark.processes import node
 from headgate.spark.replies import NoReply, Replies
 from headgate.spark.spark_errors import expecting_errors
-from headgate.spark.task import bring, carry
-
-REPLICA = "replica"
-"""The column of packed rows with the replica of each row; only if there are several replicas."""
+from headgate.spark.task import REPLICA, bring, carry, spread
 
 MOST_TASKS = 4
-"""Number of tasks, at most, that read the rows of an epoch for one host. More would not help: all rows enter one
-process."""
+"""Number of tasks, at most, that read the rows of an epoch for the hosts beside the driver. More would not help: all
+rows of a replica enter one process."""
 
-Ints = npt.NDArray[np.int64]
 Answers = tuple[EpochAnswer, ...]
 """The answer of every replica, in their order."""
 
@@ -50,10 +42,6 @@ class Jobs(Protocol):
 
     def ask(self, request: JobRequest) -> Answers:
         """Runs an epoch without new rows."""
-        ...
-
-    def owners(self, keys: Sequence[pa.Array], replicas: int) -> Ints:
-        """The replica that owns each row of keys: the same as where Catalyst sends rows with these keys."""
         ...
 
     def cancel(self) -> None:
@@ -89,13 +77,20 @@ class SparkJobs:
     def answers(self, packed: Any, replicas: int) -> Any:
         if replicas == 1:
             return packed.coalesce(self._tasks).mapInArrow(carry, ANSWER_DDL)
+        if self._replies is not None:
+            # All hosts are beside the driver.
+            return packed.coalesce(self._tasks).mapInArrow(spread, ANSWER_DDL)
         return packed.repartitionById(replicas, REPLICA).drop(REPLICA).mapInArrow(carry, ANSWER_DDL)
 
     def collect(self, answers: Any, request: JobRequest) -> Answers:
+        return self._collect(answers, request, self._tasks > 1)
+
+    def _collect(self, answers: Any, request: JobRequest, several: bool) -> Answers:
+        """`several`: whether several tasks bring rows to a host."""
         if self._replies is None:
             return self._run(answers, request)
         rdd = batch_rdd(answers) if self._counts else None
-        if self._tasks > 1 and len(request.parts) == 1:
+        if several:
             rows = rdd if rdd is not None else answers._jdf.queryExecution().toRdd()
             tasks = rows.getNumPartitions()
             if not tasks:
@@ -154,7 +149,7 @@ class SparkJobs:
     def ask(self, request: JobRequest) -> Answers:
         requests = request.all()
         if any(each.host is None or each.host.node != node() for each in requests):
-            return self.collect(self._without_rows(len(requests)), request)
+            return self._collect(self._without_rows(len(requests)), request, False)
         # Hosts beside the driver need no job.
         self._asked = request
         try:
@@ -166,24 +161,11 @@ class SparkJobs:
         finally:
             self._asked = None
 
-    def owners(self, keys: Sequence[pa.Array], replicas: int) -> Ints:
-        from headgate.spark.routing import owner  # which imports this module
-
-        names = [f"k{number}" for number in range(len(keys))]
-        rows = pa.table([*keys, pa.array(range(len(keys[0])), pa.int64())], names=[*names, "place"])
-        located = self._spark.createDataFrame(rows).selectExpr("place", f"{owner(names, replicas)} AS {REPLICA}")
-        found = located.toArrow()
-        placed = np.empty(rows.num_rows, np.int64)
-        placed[found.column("place").to_numpy()] = found.column(REPLICA).to_numpy()
-        return placed
-
     def cancel(self) -> None:
         self._spark.sparkContext.cancelJobGroup(self._group)
         asked = self._asked
         if asked is not None:
-            for each in asked.all():
-                if each.host is not None:
-                    close_host(each.host, each.token)
+            close_hosts((each.host for each in asked.all() if each.host is not None), asked.common.token)
 
     def close(self) -> None:
         self._thread.shutdown(wait=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -15,11 +14,13 @@ from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.epoch_failures import LaneError
 from headgate.spark.lane import Lane, LaneBatch
 from headgate.spark.lane_log import LaneLog
+from headgate.spark.lane_notes import note, noted
 from headgate.spark.pace import LatencyTarget, Pace
 from headgate.spark.packing import Packing
 from headgate.spark.required_columns import RequiredColumns, required_columns
 from headgate.spark.source_rows import SourceRows, StreamOpener
 from headgate.spark.turns import groups_by_class, streams_of
+from headgate.spark.valid_text import valid_text
 
 
 @dataclass
@@ -27,7 +28,8 @@ class _PlannedLane:
     """A lane as planned: its streams in order, the columns that it carries of each, and the lane that runs, if any.
 
     `ended`: it has read all that was available. `prepared` is what the running lane adds to the packed rows. `weight`:
-    the priority of the highest class that reads its streams.
+    the priority of the highest class that reads its streams now, and `rank` of those that may; `readers`: the running
+    queries that do.
     """
 
     name: str
@@ -39,6 +41,8 @@ class _PlannedLane:
     ended: bool = False
     prepared: object = None
     weight: float = 1.0
+    rank: float = 1.0
+    readers: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:
@@ -105,16 +109,20 @@ class Lanes:
         self._streams: dict[str, Stream] = {}
         self._rows: dict[tuple[str, ...], SourceRows] = {}
         self._once: bool | None = None
-        for name, streams in _noted(checkpoint).items():
+        for name, streams in noted(checkpoint).items():
             self._planned[name] = _PlannedLane(name, streams, {})
 
-    def plan(self, streams: Mapping[str, Stream], queries: Iterable[Query]) -> dict[str, Packing]:
-        """Plans the lanes for these queries; returns all packings. Running lanes change only in `apply`."""
+    def plan(
+        self, streams: Mapping[str, Stream], queries: Iterable[Query], running: Iterable[Query]
+    ) -> dict[str, Packing]:
+        """Plans the lanes for these queries; returns all packings. Running lanes change only in `apply`, except for
+        their weights and pace, which the queries that are `running` set: others wait for nothing."""
         self._streams.update(streams)
         queries = list(queries)
         wanted = required_columns(queries)
         self._assign([name for name in wanted if not self._lane_of(name)], queries)
-        self._weigh(queries)
+        self._rank(queries)
+        self._weigh(list(running))
         for planned in self._planned.values():
             self._plan_lane(planned, {name: wanted.get(name, RequiredColumns()) for name in planned.streams})
         return {planned.key: planned.packing for planned in self._planned.values() if planned.packing is not None}
@@ -178,8 +186,9 @@ class Lanes:
             self._restart(planned, preparation.prepare(packed, planned.packing), False)
 
     def running(self, lane: Lane) -> bool:
-        """Whether it is the current lane of its name."""
-        return self._planned[lane.name].lane is lane and not self._planned[lane.name].ended
+        """Whether it is the current lane of its name. A lane that a failed change began has no name any more."""
+        planned = self._planned.get(lane.name)
+        return planned is not None and planned.lane is lane and not planned.ended
 
     def end(self, lane: Lane) -> None:
         """The lane has ended, because it has read all that was available or because it failed."""
@@ -241,31 +250,40 @@ class Lanes:
         self._note()
 
     def _note(self) -> None:
-        noted = {planned.name: planned.streams for planned in self._planned.values()}
-        self._checkpoint.write("lanes.json", json.dumps(noted).encode())
+        note(self._checkpoint, {planned.name: planned.streams for planned in self._planned.values()})
 
-    def _weigh(self, queries: list[Query]) -> None:
-        """Sets the weights of the lanes, and their pace, by the classes and specs of the queries that read them."""
-        readers = {
+    def _readers(self, queries: list[Query]) -> dict[str, list[Query]]:
+        """The queries that read each lane."""
+        return {
             planned.name: [query for query in queries if not set(planned.streams).isdisjoint(streams_of(query))]
             for planned in self._planned.values()
         }
+
+    def _rank(self, queries: list[Query]) -> None:
+        for name, found in self._readers(queries).items():
+            self._planned[name].rank = max((query.cls.priority for query in found), default=1)
+
+    def _weigh(self, queries: list[Query]) -> None:
+        """Sets the weights of the lanes, and their pace, by the classes and specs of the queries that read them."""
+        readers = self._readers(queries)
         for planned in self._planned.values():
             planned.weight = max((query.cls.priority for query in readers[planned.name]), default=1)
         highest = self._highest_weight
-        if self._pace is not None:
-            for planned in self._planned.values():
-                asked = [(q.spec.latency / 1e6, q.name) for q in readers[planned.name] if q.spec.latency is not None]
-                target = LatencyTarget(*min(asked)) if asked else None
-                self._pace.arrange(planned.name, planned.weight / highest, target)
+        for planned in self._planned.values():
+            asked = [(q.spec.latency / 1e6, q.name) for q in readers[planned.name] if q.spec.latency is not None]
+            target = LatencyTarget(*min(asked)) if asked else None
+            tighter = self._pace is not None and self._pace.arrange(planned.name, planned.weight / highest, target)
+            known, planned.readers = planned.readers, frozenset(query.name for query in readers[planned.name])
+            if planned.lane is not None and (tighter or planned.readers - known):
+                planned.lane.hurry()
 
     @property
     def _highest_weight(self) -> float:
         return max((planned.weight for planned in self._planned.values()), default=1.0)
 
     def weights(self, lanes: Iterable[str]) -> dict[str, float]:
-        """The weights of some lanes."""
-        return {name: self._planned[name].weight for name in lanes}
+        """The weights of some lanes; one that a failed change began has the lowest."""
+        return {name: self._planned[name].weight if name in self._planned else 1.0 for name in lanes}
 
     def _plan_lane(self, planned: _PlannedLane, wanted: dict[str, RequiredColumns]) -> None:
         if planned.packing is not None and all(planned.carried[name].covers(wanted[name]) for name in planned.streams):
@@ -281,26 +299,32 @@ class Lanes:
                 shared = RequiredColumns({_cheapest(self._streams[group[0]].schema)}, shared.foreign)
             planned.carried.update(dict.fromkeys(group, shared))
         planned.version += 1
-        flaws = {
-            name: flaw
-            for group in self._groups(planned)
-            for name in group
-            if (flaw := self._open(group).flaw) is not None
-        }
+        rows = {name: self._open(group) for group in self._groups(planned) for name in group}
+        flaws = {name: each.flaw for name, each in rows.items() if each.flaw is not None}
         planned.packing = Packing(
-            {name: _columns(self._streams[name], planned.carried[name]) for name in planned.streams},
+            {name: _columns(self._streams[name], planned.carried[name], rows[name].valid) for name in planned.streams},
             flaws,
             {name: _computed(planned.carried[name]) for name in planned.streams},
         )
 
     def _groups(self, planned: _PlannedLane) -> list[list[str]]:
         """The streams of a lane, grouped by the source that reads them, in an order that restarts keep."""
-        groups: dict[object, list[str]] = {}
+        groups: list[list[str]] = []
+        by_key: dict[object, list[list[str]]] = {}
         for name in planned.streams:
             stream = self._streams.get(name)
             key = self._sources.group_key(stream) if stream is not None and name not in self._frames else None
-            groups.setdefault(key if key is not None else name, []).append(name)
-        return list(groups.values())
+            alike = by_key.setdefault(name if key is None else key, [])
+            group = next((group for group in alike if not self._overlaps(name, group)), None)
+            if group is None:
+                group = []
+                alike.append(group)
+                groups.append(group)
+            group.append(name)
+        return groups
+
+    def _overlaps(self, name: str, group: list[str]) -> bool:
+        return any(self._sources.overlap(self._streams[name], self._streams[other]) for other in group)
 
     def _open(self, group: list[str]) -> SourceRows:
         for name in group:
@@ -319,8 +343,8 @@ class Lanes:
     def _limited_stream(self, name: str) -> Stream:
         """The stream, with a limit on the rows of a trigger if its lane is below the highest class."""
         stream, lane = self._streams[name], self._lane_of(name)
-        highest = lane is None or self._planned[lane].weight == self._highest_weight
-        if self._once or highest or _limits(stream):
+        highest = max((planned.rank for planned in self._planned.values()), default=1.0)
+        if self._once or lane is None or self._planned[lane].rank == highest or _limits(stream):
             return stream
         return replace(stream, options={**stream.options, **self._sources.limit(stream)})
 
@@ -353,13 +377,14 @@ def _limits(stream: Stream) -> bool:
     return any(option.lower().endswith("pertrigger") for option in stream.options)
 
 
-def _columns(stream: Stream, carried: RequiredColumns) -> list[tuple[str, pa.DataType, str | None]]:
-    """The declared columns of a stream; columns that no query reads are not carried."""
+def _columns(stream: Stream, carried: RequiredColumns, valid: bool = True) -> list[tuple[str, pa.DataType, str | None]]:
+    """The declared columns of a stream; columns that no query reads are not carried. `valid`: see `SourceRows`."""
     schema: Schema = stream.schema
     columns: list[tuple[str, pa.DataType, str | None]] = []
     for place, column in enumerate(schema.fields):
         quoted = f"`{column.name.replace('`', '``')}`"
-        columns.append((column.name, column.type, quoted if place in carried.columns else None))
+        sql = quoted if valid else valid_text(quoted, column.type)
+        columns.append((column.name, column.type, sql if place in carried.columns else None))
     return columns
 
 
@@ -371,8 +396,3 @@ def _cheapest(schema: Schema) -> int:
 def _computed(carried: RequiredColumns) -> list[tuple[str, pa.DataType, str]]:
     """The columns that Catalyst computes from a stream's rows."""
     return [(key, foreign.type, foreign.sql) for key, foreign in sorted(carried.foreign.items())]
-
-
-def _noted(checkpoint: Checkpoint) -> dict[str, list[str]]:
-    text = checkpoint.text("lanes.json")
-    return {} if text is None else json.loads(text)

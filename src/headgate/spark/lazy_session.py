@@ -10,6 +10,9 @@ from headgate.spark.packages import Package, at_start
 from headgate.spark.session import session, user_settings
 from headgate.spark.warmup import warm_up
 
+WARM_UP_TIMEOUT = 2.0
+"""Seconds that `stop` waits for Spark's first job, before and after it is cancelled."""
+
 
 class LazySession:
     """A session. Any thread may call it.
@@ -58,6 +61,11 @@ class LazySession:
         with self._lock:
             if self._own and self._spark is not None:
                 # If Spark is stopped during its first job, it logs a page of errors.
-                warm_up(self._spark).join()
+                starting = warm_up(self._spark)
+                starting.join(WARM_UP_TIMEOUT)
+                if starting.is_alive():
+                    # A cluster without a free executor never runs it.
+                    self._spark.sparkContext.cancelAllJobs()
+                    starting.join(WARM_UP_TIMEOUT)
                 self._spark.stop()
                 self._spark = None

@@ -13,8 +13,8 @@ from headgate.operators.batch import Arrival, Batch
 from headgate.operators.evaluate import evaluate
 from headgate.runtime.dataflow import plan_key
 from headgate.runtime.limits import Failure
-from headgate.spark.exchange import owners
-from headgate.spark.placement import Route
+from headgate.spark.key_slots import owners
+from headgate.spark.placement import Placement, Route, bits_of
 from headgate.spark.plan import Plan
 
 
@@ -35,21 +35,25 @@ class LocalPlan:
         self.shared = plan.placement is not None and plan.replicas > 1
         """Whether there are other replicas."""
         self._routes: dict[str, list[tuple[int, str]]] = {}
-        self._by_key: dict[str, Route] = {}
-        self._replica, self._replicas = replica, plan.replicas
+        self.by_key: dict[str, Route] = {}
+        """The routes by key, by the local names of their streams."""
+        self.key_slots = 0 if plan.placement is None else len(plan.placement.table)
+        """The number of key slots."""
+        self._replica = replica
         placement = plan.placement
         if placement is None or plan.replicas == 1:
             return
+        self._placement: Placement = placement
         local = ((query.name, placement.local(query, replica)) for query in parts)
         self.queries = {name: query for name, query in local if query is not None}
         for stream in placement.streams:
             routes = placement.routes_of(stream)
             self._routes[stream] = [
                 (1 << bit, route.local(stream))
-                for bit, route in enumerate(routes)
+                for bit, route in zip(bits_of(routes), routes, strict=True)
                 if route.kind != "one" or route.replica == replica
             ]
-            self._by_key |= {route.local(stream): route for route in routes if route.kind == "key"}
+            self.by_key |= {route.local(stream): route for route in routes if route.kind == "key"}
 
     def parts_of(self, query: str) -> list[str]:
         """A query and its fragments, as far as they run here."""
@@ -62,18 +66,18 @@ class LocalPlan:
     def received(self, fragment: str, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows of a fragment's stream that this replica reads, by local name."""
         for name in self.local_names(fragment):
-            route = self._by_key.get(name)
+            route = self.by_key.get(name)
             if route is None:
                 yield name, rows
                 continue
             batch = Batch(rows, Arrival.at(0.0, rows.num_rows))
-            owned = owners([evaluate(key, batch) for key in route.keys], self._replicas) == self._replica
+            owned = owners(self._placement, fragment, [evaluate(key, batch) for key in route.keys]) == self._replica
             yield name, rows.filter(pa.array(owned))
 
     def separated(
         self, stream: str, rows: pa.RecordBatch, mask: pa.Array | None
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of a stream by local name. Bit i of a row's `mask` is set if route i of the stream brought it here;
+        """The rows of a stream by local name. A row's `mask` has the bits of the routes that brought it (`bits_of`);
         without a mask all rows came by the stream's only route to this replica."""
         if not self.shared:
             yield stream, rows

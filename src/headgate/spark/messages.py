@@ -39,7 +39,7 @@ class Place:
 class HostAddress:
     """Where a host listens: a Unix socket on its node, and a TCP port if other nodes may reach it (0: they may not).
 
-    `pid` is the process of its supervisor.
+    `pid` is the process of its supervisor, `owner` the one that it ends with: on a cluster an executor.
     """
 
     node: str
@@ -47,6 +47,7 @@ class HostAddress:
     pid: int
     tcp: str = ""
     port: int = 0
+    owner: int = 0
 
 
 @dataclass(frozen=True)
@@ -227,6 +228,7 @@ class EpochAnswer:
     - `event_times`: the newest event time of each stream among the rows of this replica; `arrived`: the streams of
       which rows arrived in this epoch
     - `exchange`: rows that fragments of queries send to other replicas; `reached`: the watermark of each fragment
+    - `key_rows`: with metrics, about how many rows of each key slot have come, by the local name of their stream
     - `once`: for queries that answer once, the result rows so far, and what waits for their operators
     """
 
@@ -257,6 +259,7 @@ class EpochAnswer:
     once: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     metrics: Mapping[str, Any] | None = None
+    key_rows: Mapping[str, Sequence[float]] = field(default_factory=dict)
     inline: Mapping[str, bytes] = field(default_factory=dict)
     """Results (Arrow IPC streams) that the driver need not read from the outbox, by query."""
 

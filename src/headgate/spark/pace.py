@@ -184,14 +184,16 @@ class Pace:
         targets = [times.target for times in self._lanes.values() if times.target is not None]
         return min(targets, key=lambda target: target.seconds, default=None)
 
-    def arrange(self, lane: str, share: float, target: LatencyTarget | None) -> None:
-        """Sets the weight of a lane compared with that of the highest class, and the latency that it must keep."""
+    def arrange(self, lane: str, share: float, target: LatencyTarget | None) -> bool:
+        """Sets the weight of a lane compared with that of the highest class, and the latency that it must keep; whether
+        that is tighter than before."""
         with self._lock:
             times = self._lanes.setdefault(lane, _LaneTimes())
-            changed = times.target != target
+            before = times.target
             times.share, times.target = share, target
-            if changed:
+            if before != target:
                 _LOG.info("lane %s: %s", lane, self._reason())
+            return target is not None and (before is None or target.seconds < before.seconds)
 
     def begin(self, lane: str) -> float:
         """Spark delivers a batch; returns for how long (s) its rows may have waited since the last look."""

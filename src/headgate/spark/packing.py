@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from headgate.graph.types import STRING, sql_name
+from headgate.spark.valid_text import valid_text
 
 TAG = "stream"
 FLAW = "flaw"
@@ -153,6 +154,8 @@ class Packing:
         chosen = [TAG, *(slot.name for slot in self.slots)]
         for slot in self.extra:
             value = f"CASE{cases[slot.name]} END" if slot.name in cases else "NULL"
+            if slot.type == STRING:
+                value = valid_text(value, STRING)
             chosen.append(f"CAST({value} AS {sql_name(slot.type)}) AS {slot.name}")
         return [*chosen, FLAW] if self._flaws else chosen
 
@@ -173,7 +176,8 @@ class Packing:
         for index, slot in enumerate(self.slots):
             chosen.append(f"CAST({sql.get(index, 'NULL')} AS {sql_name(slot.type)}) AS {slot.name}")
         if self._flaws:
-            chosen.append(f"CAST({self._flaws.get(stream, 'NULL')} AS {sql_name(STRING)}) AS {FLAW}")
+            flaw = valid_text(self._flaws[stream], STRING) if stream in self._flaws else "NULL"
+            chosen.append(f"CAST({flaw} AS {sql_name(STRING)}) AS {FLAW}")
         return chosen
 
     def unpack(self, packed: pa.RecordBatch) -> Iterator[StreamRows]:

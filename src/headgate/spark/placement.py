@@ -7,7 +7,7 @@ pay is decided by `place` in `placing.py`; the Catalyst expressions that follow 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -18,12 +18,16 @@ from headgate.graph.queries import Query
 
 RouteKind = Literal["key", "spread", "one"]
 
+LEAST_SLOTS, SLOTS_EACH = 256, 32
+"""The number of key slots: at least so many, and so many for each replica. Only whole slots can be moved: with 32 for
+each replica, loads of equal slots can be divided to a thirty-second, and a few hot keys rarely share one of 256."""
+
 
 @dataclass(frozen=True)
 class Route:
     """How the rows of one stream reach replicas, for all queries that have this route.
 
-    - key: the replica is the hash of `keys` modulo the number of replicas. `keys` are expressions over the declared
+    - key: the replica is the owner of the slot of `keys` (`key_slots.py`). `keys` are expressions over the declared
       columns of the stream (and what Catalyst computes for it); the two sides of a join have keys of the same types
     - spread: any replica, each row one (queries without state)
     - one: all rows go to `replica`
@@ -80,12 +84,18 @@ class Placement:
 
     A query whose routes are all `one` runs whole on that replica; any other runs on all replicas, each of which has the
     rows that its routes bring. No query mixes the two. A query that reads no stream runs on replica 0.
+
+    `owners` has the owner of each key slot, if these are not spread evenly. There is one table for all routes: equal
+    keys meet, whatever queries and streams they belong to.
     """
 
     replicas: int
     routes: Mapping[str, Mapping[str, Route]] = field(default_factory=dict)
+    owners: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        if not all(0 <= owner < self.replicas for owner in self.owners):
+            raise ValueError(f"key slots belong to replicas that do not exist: {self.owners}")
         for query, routes in self.routes.items():
             if len({route.replica if route.kind == "one" else None for route in routes.values()}) > 1:
                 raise ValueError(f"query {query} has routes to one replica and to others: {routes}")
@@ -94,6 +104,11 @@ class Placement:
     def single(queries: tuple[Query, ...]) -> Placement:
         """All queries on one replica, with their plans and stream names unchanged."""
         return Placement(1, {query.name: dict.fromkeys(streams_of(query.plan), Route.to(0)) for query in queries})
+
+    @cached_property
+    def table(self) -> tuple[int, ...]:
+        """The owner of each key slot."""
+        return self.owners or even_table(self.replicas)
 
     def replica_of(self, query: str) -> int | None:
         """The replica on which a query runs whole; None if it runs on all."""
@@ -119,7 +134,7 @@ class Placement:
         return replace(query, plan=renamed(query.plan, names))
 
     def routes_of(self, stream: str) -> tuple[Route, ...]:
-        """The routes of a stream, each once; a route's position is its bit in the mask of a row."""
+        """The routes of a stream, each once; `bits_of` are their bits in the mask of a row."""
         return self._routes_of.get(stream, ())
 
     @cached_property
@@ -137,19 +152,39 @@ class Placement:
 
     @property
     def given(self) -> tuple[Any, ...]:
-        """Values that `graph/as_json.py` writes, from which the same placement is made: `Placement.of(given)`."""
+        """Values that `graph/as_json.py` writes, from which the same placement is made: `Placement.of(given)`. With an
+        even table they are the same as before there were tables."""
         routes = {
             query: {stream: route.given for stream, route in found.items()} for query, found in self.routes.items()
         }
-        return self.replicas, routes
+        return (self.replicas, routes, self.owners) if self.owners else (self.replicas, routes)
 
     @staticmethod
     def of(given: tuple[Any, ...]) -> Placement:
-        replicas, routes = given
+        replicas, routes, *owners = given
         return Placement(
             replicas,
             {query: {stream: Route(*route) for stream, route in found.items()} for query, found in routes.items()},
+            *owners,
         )
+
+
+def even_table(replicas: int) -> tuple[int, ...]:
+    """The owners of key slots that are spread evenly.
+
+    >>> table = even_table(3)
+    >>> len(table), table[:4]
+    (258, (0, 1, 2, 0))
+    """
+    each = max(SLOTS_EACH, -(-LEAST_SLOTS // replicas))
+    return tuple(range(replicas)) * each
+
+
+def bits_of(routes: Sequence[Route]) -> tuple[int, ...]:
+    """The bit of each of a stream's routes (`Placement.routes_of`) in the mask of a row. Those to one replica have the
+    last bit in common, since each replica knows at most one of them: there may be more replicas than bits."""
+    others = sum(route.kind != "one" for route in routes)
+    return tuple(min(place, others) for place in range(len(routes)))
 
 
 def streams_of(plan: Operator) -> tuple[str, ...]:

@@ -17,15 +17,23 @@ Keys = tuple[Expr, ...]
 
 _NOTHING = 1e-9
 """Minimum cost of a query, so that queries that only pass rows on are spread too."""
+_MOST_KEYS = 60
+"""At most this many keys of a stream split queries; others run whole."""
 _SETS = 32
 """At most this many different keys of a stream are searched for keys that several queries have in common."""
 
 
-def place(queries: Sequence[Query], replicas: int, costs: Mapping[str, float] | None = None) -> Placement:
+def place(
+    queries: Sequence[Query],
+    replicas: int,
+    costs: Mapping[str, float] | None = None,
+    kept: Mapping[str, Mapping[str, Route]] | None = None,
+) -> Placement:
     """The placement of queries on a number of replicas.
 
     `costs`: measured seconds of work per second, by query; the cost of a shared operator is divided among its queries.
-    Queries without a measured cost have the default cost of their operators.
+    Queries without a measured cost have the default cost of their operators, in proportion to those that are measured.
+    `kept`: the routes of queries that stay where they are.
 
     Each stream has a main key, the one that carries the most cost; queries that can be split by it are. Other queries
     that can be split are split by their own keys if they cost more than half of a replica's share; else they run whole.
@@ -38,11 +46,14 @@ def place(queries: Sequence[Query], replicas: int, costs: Mapping[str, float] | 
     heavy = _heavy(known, replicas)
     ways = {query.name: splitting(query.plan) for query in queries}
     mains = _main_keys(ways, known)
-    routes: dict[str, dict[str, Route]] = {}
+    routes: dict[str, Mapping[str, Route]] = {}
+    keyed = _KeyedRoutes()
+    for present in (kept or {}).values():
+        keyed.take(present)
     for name, way in ways.items():
         if way is not None and way.groups:
             found = _split(way, mains, known[name] > heavy)
-            if found is not None:
+            if found is not None and keyed.take(found):
                 routes[name] = found
     used = {stream for found in routes.values() for stream, route in found.items() if route.kind == "key"}
     mains = {stream: keys for stream, keys in mains.items() if stream in used}
@@ -52,16 +63,24 @@ def place(queries: Sequence[Query], replicas: int, costs: Mapping[str, float] | 
         stateless = {name: way for name, way in stateless.items() if name not in light}
     for name, way in stateless.items():
         routes[name] = {stream: _free(stream, mains) for stream in way.free}
-    rest = [query for query in queries if query.name not in routes]
-    homes = _homes(rest, replicas, known)
+    stay = Placement(replicas, {query.name: kept[query.name] for query in queries if kept and query.name in kept})
+    settled = routes.keys() | stay.routes.keys()
+    whole = {name: home for name in stay.routes if (home := stay.replica_of(name)) is not None}
+    rest = [query for query in queries if query.name in whole or query.name not in settled]
+    homes = _homes(rest, replicas, known, whole)
     for query in rest:
         routes[query.name] = dict.fromkeys(streams_of(query.plan), Route.to(homes[query.name]))
+    routes |= stay.routes
     return Placement(replicas, {query.name: routes[query.name] for query in queries})
 
 
 def _known_costs(queries: Sequence[Query], costs: Mapping[str, float] | None) -> dict[str, float]:
     given = costs or {}
-    return {name: max(given.get(name, cost), _NOTHING) for name, cost in estimated_costs(queries).items()}
+    estimated = estimated_costs(queries)
+    both = [name for name in estimated if given.get(name, 0.0) > 0]
+    # Estimates are for one row of each stream, measured costs for all rows of a second.
+    scale = sum(given[name] for name in both) / (sum(estimated[name] for name in both) or 1.0) if both else 1.0
+    return {name: max(given.get(name, cost * (scale or 1.0)), _NOTHING) for name, cost in estimated.items()}
 
 
 def _heavy(costs: Mapping[str, float], replicas: int) -> float:
@@ -173,6 +192,22 @@ def _split(way: Splitting, mains: Mapping[str, Keys], heavy: bool) -> dict[str, 
     return routes
 
 
+class _KeyedRoutes:
+    """The routes by key of each stream: not more than the mask of a row has bits (`routing.py`)."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, set[Route]] = {}
+
+    def take(self, routes: Mapping[str, Route]) -> bool:
+        """Adds the routes of a query, if there is room for them."""
+        keyed = {stream: route for stream, route in routes.items() if route.kind == "key"}
+        if any(len(self._found.get(stream, set()) | {route}) > _MOST_KEYS for stream, route in keyed.items()):
+            return False
+        for stream, route in keyed.items():
+            self._found.setdefault(stream, set()).add(route)
+        return True
+
+
 def _free(stream: str, mains: Mapping[str, Keys]) -> Route:
     """The route of rows that may go anywhere: by the main key, if any, so that they are sent once and share work."""
     return Route.by(*mains[stream]) if stream in mains else SPREAD
@@ -181,15 +216,22 @@ def _free(stream: str, mains: Mapping[str, Keys]) -> Route:
 # Whole queries --------------------------------------------------------------------------------------------
 
 
-def _homes(queries: Sequence[Query], replicas: int, costs: Mapping[str, float]) -> dict[str, int]:
+def _homes(
+    queries: Sequence[Query], replicas: int, costs: Mapping[str, float], kept: Mapping[str, int]
+) -> dict[str, int]:
     """The replica of each query that runs whole: queries that share operators beyond the source stay together, and the
-    most expensive groups are placed first, each on the replica with the least cost so far (LPT; Graham, 1969)."""
+    most expensive groups are placed first, each on the replica with the least cost so far (LPT; Graham, 1969). Queries
+    that are `kept` are there already."""
     load = [0.0] * replicas
-    homes: dict[str, int] = {}
+    homes = dict(kept)
+    for name, home in kept.items():
+        load[home] += costs[name]
     for group in sorted(_sharing(queries), key=lambda names: (-sum(costs[name] for name in names), names)):
-        home = min(range(replicas), key=lambda replica: (load[replica], replica))
-        load[home] += sum(costs[name] for name in group)
-        homes.update(dict.fromkeys(group, home))
+        new = [name for name in group if name not in kept]
+        known = [kept[name] for name in group if name in kept]
+        home = known[0] if known else min(range(replicas), key=lambda replica: (load[replica], replica))
+        load[home] += sum(costs[name] for name in new)
+        homes.update(dict.fromkeys(new, home))
     return homes
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -21,6 +21,12 @@ from headgate.spark.written_files import WrittenFiles
 
 _CLEAN_EVERY = 100
 """Epochs between two removals of hidden files that were never committed."""
+
+MOST_WAITING = 50
+"""Number of epochs that wait for the sinks before the next one waits, too. At five to ten epochs a second that is five
+to ten seconds: a pause of a sink (a broker's election, a commit of a table) delays no epoch. A sink that is slower than
+its queries slows the sources down; otherwise it would fill the memory of the driver with rows and the checkpoint with
+files. The number also bounds what a restart publishes again."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class Publisher:
 
     `open_sink` opens a sink of a query. `dead` writes malformed rows, and `letters` sends them elsewhere too. `done`
     is called with every epoch that is published, `failed` when a sink fails. Without `threaded`, `put` publishes before
-    it returns.
+    it returns; with a thread, it waits while `most_waiting` epochs are waiting.
 
     A sink that fails stops the publishing, not the epochs: the results stay where the commits name them, `failure` says
     why, and a restart publishes them if the checkpoint is `kept`.
@@ -69,6 +75,7 @@ class Publisher:
         kept: bool = True,
         files: WrittenFiles | None = None,
         letters: Letters | None = None,
+        most_waiting: int = MOST_WAITING,
     ) -> None:
         self._checkpoint = checkpoint
         self._open_sink = open_sink
@@ -79,7 +86,11 @@ class Publisher:
         self._files = files or WrittenFiles()
         self._letters = letters
         self._writers: dict[str, tuple[Query, list[Writer]]] = {}
-        self._queue: queue.SimpleQueue[_Committed | None] = queue.SimpleQueue()
+        self._most_waiting = most_waiting
+        # Under the condition: the epochs to publish, whether others may follow, and whether the thread is left behind.
+        self._changed = threading.Condition()
+        self._queue: deque[_Committed] = deque()
+        self._closing = self._abandoned = False
         self._published = checkpoint.published()
         self._until_clean = 1
         self.failure: SinkError | None = None
@@ -94,6 +105,11 @@ class Publisher:
 
     def put(self, commit: Commit, inline: Mapping[str, Sequence[bytes]]) -> None:
         """Queues an epoch for publication; without a thread, publishes it. `inline` is that of its answer."""
+        with self._changed:
+            # After a failure nothing is published, and the engine is about to stop.
+            self._changed.wait_for(
+                lambda: len(self._queue) < self._most_waiting or self._closing or self.failure is not None
+            )
         self._put(_Committed(commit, inline))
 
     def republish(self) -> int:
@@ -103,33 +119,47 @@ class Publisher:
             self._put(_Committed(commit, again=True))
         return len(left)
 
+    def hurry(self) -> None:
+        """The engine is stopping: `put` no longer waits."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+
     def close(self, limit: float | None = None) -> None:
         """Publishes the queued epochs, then closes the sinks.
 
-        A sink that takes longer than `limit` seconds for an epoch is abandoned; the next start publishes the rest.
+        After `limit` seconds, sinks that have not taken everything are abandoned; the next start publishes the rest.
         """
-        if self._thread is not None:
-            self._queue.put(None)
-            while self._thread.is_alive():
-                before = self._published
-                self._thread.join(limit)
-                if self._thread.is_alive() and self._published == before:
-                    self._fail(SinkError(f"the sinks did not take the results of an epoch within {limit:g} s"))
-                    return
-        self._clean()
-        self._dead.close()
-        for _, writers in self._writers.values():
-            for writer in writers:
-                writer.close()
+        self.hurry()
+        if self._thread is None:
+            self._close_sinks()
+            return
+        self._thread.join(limit)
+        with self._changed:
+            self._abandoned = self._thread.is_alive()
+            left = len(self._queue) + 1
+        if self._abandoned:
+            self._fail(SinkError(f"the sinks did not take the results of the last {left} epochs within {limit:g} s"))
+            for _, writers in self._writers.values():
+                for writer in writers:
+                    writer.abandon()
 
     def _put(self, item: _Committed) -> None:
         if self._thread is None:
             self._all(item)
         else:
-            self._queue.put(item)
+            with self._changed:
+                self._queue.append(item)
+                self._changed.notify_all()
 
     def _work(self) -> None:
-        while (item := self._queue.get()) is not None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue or self._closing)
+                if not self._queue:
+                    break
+                item = self._queue.popleft()
+                self._changed.notify_all()
             if self.failure is not None:
                 continue
             try:
@@ -139,9 +169,23 @@ class Publisher:
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
                 self._fail(SinkError(f"epoch {item.commit.epoch} could not be published: {reason}"))
+        try:
+            if not self._abandoned:
+                self._close_sinks()
+        except Exception as error:
+            self._fail(SinkError(f"the sinks could not be closed: {type(error).__name__}: {error}"))
+
+    def _close_sinks(self) -> None:
+        self._clean()
+        self._dead.close()
+        for _, writers in self._writers.values():
+            for writer in writers:
+                writer.close()
 
     def _fail(self, error: SinkError) -> None:
-        self.failure = SinkError(f"{error}{self._then}")
+        with self._changed:
+            self.failure = SinkError(f"{error}{self._then}")
+            self._changed.notify_all()
         self._failed()
 
     def _all(self, item: _Committed) -> None:

@@ -1,24 +1,34 @@
-"""Moves queries between replicas while they run, when the load is uneven and another placement pays."""
+"""Moves queries and keys between replicas while they run, when the load is uneven and another placement pays."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from headgate.spark.balance import Balance
+from headgate.graph.operators import Operator
+from headgate.scheduling.decisions import Decision, DecisionLog
+from headgate.spark.balance import Balance, BetterPlacement
 from headgate.spark.driver import Driver
 from headgate.spark.epochs import Epochs
-from headgate.spark.lanes import Lanes
+from headgate.spark.levelling import KeyRows
+from headgate.spark.placement import Placement
 from headgate.spark.plan import Plan
+
+_LOG = logging.getLogger("headgate.driver")
 
 
 class Rebalancing:
     """Changes the placement of one run. Used by the driver's thread."""
 
-    def __init__(self, driver: Driver, epochs: Epochs) -> None:
+    def __init__(self, driver: Driver, epochs: Epochs, decided: Callable[[Decision], None]) -> None:
+        """`decided` is called with every change."""
         self._driver = driver
         self._epochs = epochs
+        self._decided = decided
+        self._decisions = DecisionLog()
         self._balance = Balance()
 
     @property
@@ -26,21 +36,49 @@ class Rebalancing:
         """See `Balance.costs`."""
         return self._balance.costs
 
-    def report(self, metrics: Mapping[str, Any]) -> None:
-        """Records the metrics of all replicas; changes the placement after the current epoch, if that pays."""
-        self._balance.report(metrics)
+    def report(self, metrics: Mapping[str, Any], key_rows: KeyRows) -> None:
+        """Records the metrics and the `key_rows` of all replicas; changes the placement after the current epoch, if
+        that pays."""
+        self._balance.report(metrics, key_rows)
         plan = self._epochs.plan
         # Rows that wait for a paused query cannot be moved.
         if plan.placement is None or any(query.pause for query in plan.queries):
             return
         better = self._balance.better(plan.run_queries, plan.placement)
-        if better is None:
+        asked = _plans(plan)
+        if better is not None:
+            self._driver.submit(lambda: self._change(better, asked))
+
+    def _change(self, change: BetterPlacement, asked: Mapping[str, Operator]) -> None:
+        """Between two epochs."""
+        plan = self._epochs.plan
+        # Queries may have changed, or been paused, since.
+        if plan.placement is None or _plans(plan) != asked or any(query.pause for query in plan.queries):
             return
+        before, began = plan.placement, time.monotonic()
+        self._driver.replan(lambda _: replace(plan, placement=change.placement))
+        self._balance.moved(time.monotonic() - began)
+        decision = _decision(self._decisions, before, change)
+        _LOG.info("%s: %s", decision.chosen, decision.reason)
+        self._decided(decision)
 
-        def moved(_: Lanes) -> Plan:
-            plan = self._epochs.plan
-            # Queries may have changed since.
-            same = {query.name for query in plan.run_queries} == set(better.routes)
-            return replace(plan, placement=better) if same else plan
 
-        self._driver.submit(lambda: self._driver.replan(moved))
+def _decision(log: DecisionLog, before: Placement, change: BetterPlacement) -> Decision:
+    after = change.placement
+    names = [name for name in after.routes if before.replica_of(name) != after.replica_of(name)]
+    slots = sum(old != new for old, new in zip(before.table, after.table, strict=True))
+    moved = [f"{len(names)} queries"] * bool(names) + [f"{slots} of {len(after.table)} key slots"] * bool(slots)
+    return log.add(
+        time.time(),
+        "placement",
+        "",
+        f"moved {' and '.join(moved) or 'keys'}",
+        "",
+        f"the busiest replica had {change.now:.2f} times the mean load",
+        scores={"busiest": change.now},
+        expected={"busiest": change.then},
+    )
+
+
+def _plans(plan: Plan) -> dict[str, Operator]:
+    return {query.name: query.plan for query in plan.run_queries}

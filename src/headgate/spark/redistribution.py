@@ -31,12 +31,13 @@ from headgate.runtime.state_parts import new_prefix, read_part, write_part
 from headgate.runtime.store import Store
 from headgate.scheduling import Performance
 from headgate.spark import exchange
+from headgate.spark.key_slots import owners
 from headgate.spark.placement import Placement, Route, renamed, streams_of
 from headgate.spark.splitting import traced
 
 Ints = npt.NDArray[np.int64]
-Owners = Callable[[Sequence[pa.Array], int], Ints]
-"""The owner of each row of keys among a number of replicas: the same as where the rows of streams go."""
+Owners = Callable[[Sequence[pa.Array]], Ints]
+"""The new owner of each row of keys: the same as where the rows of streams go."""
 States = Mapping[str, Snapshot]
 """The states of a replica's operators, by their keys (`key_of`)."""
 
@@ -48,7 +49,6 @@ def redistributed(
     manifests: Sequence[Mapping[str, Any]],
     sources: Sequence[Store],
     targets: Sequence[Store],
-    owners: Owners,
 ) -> list[dict[str, Any]]:
     """The manifests of the new replicas, from those of the old ones (of drained networks).
 
@@ -69,7 +69,7 @@ def redistributed(
     ]
     failures = {failure["query"]: failure for manifest in manifests for failure in manifest["failures"]}
     found = []
-    for replica, moved in enumerate(moved_states(queries, old, new, states, owners)):
+    for replica, moved in enumerate(moved_states(queries, old, new, states)):
         operators = {key: _written(targets[replica], key, state) for key, state in moved.items()}
         names = _watermarks(old, new, replica, [manifest["watermarks"] for manifest in manifests])
         found.append(
@@ -93,7 +93,7 @@ def redistributed(
 
 
 def moved_states(
-    queries: Sequence[Query], old: Placement, new: Placement, states: Sequence[States], owners: Owners
+    queries: Sequence[Query], old: Placement, new: Placement, states: Sequence[States]
 ) -> list[dict[str, Snapshot]]:
     """The states of every new replica's operators, from those of the old replicas."""
     found: list[dict[str, Snapshot]] = [{} for _ in range(new.replicas)]
@@ -115,9 +115,8 @@ def moved_states(
                 for replica in homes:
                     found[replica][target] = own[0]
             else:
-                # Rows of internal streams do not pass through Spark.
-                hashes = exchange.owners if "/" in streams_of(move.node)[0] else owners
-                shares = _shares(move.node, own, new.routes[move.part], new.replicas, home, hashes)
+                found_by = partial(owners, new, streams_of(move.node)[0])
+                shares = _shares(move.node, own, new.routes[move.part], new.replicas, home, found_by)
                 for replica in homes:
                     found[replica][target] = shares[replica]
     return found
@@ -173,7 +172,7 @@ def _shares(
     routes: Mapping[str, Route],
     replicas: int,
     home: int | None,
-    owners: Owners,
+    found_by: Owners,
 ) -> dict[int, Snapshot]:
     """The state of each new replica that has the operator."""
     operator = live(node, Settings())
@@ -184,7 +183,7 @@ def _shares(
         return {home: operator.closed(state)}
     # Rows that may be anywhere, such as the candidates of a top-N, stay together.
     free = node.partition_keys is None
-    locate = _to_first if free else partial(_located, located_keys(node, routes), owners, replicas)
+    locate = _to_first if free else partial(_located, located_keys(node, routes), found_by)
     return {
         replica: operator.closed(share)
         for replica, share in enumerate(state.divided(operator.state_keys, locate, replicas))
@@ -209,10 +208,10 @@ def located_keys(node: Operator, routes: Mapping[str, Route]) -> tuple[Expr, ...
     return known
 
 
-def _located(exprs: Sequence[Expr], owners: Owners, replicas: int, keys: Sequence[pa.Array]) -> Ints:
+def _located(exprs: Sequence[Expr], found_by: Owners, keys: Sequence[pa.Array]) -> Ints:
     rows = pa.RecordBatch.from_arrays(list(keys), names=[str(number) for number in range(len(keys))])
     batch = Batch(rows, Arrival.at(0.0, rows.num_rows))
-    return owners([evaluate(expr, batch) for expr in exprs], replicas)
+    return found_by([evaluate(expr, batch) for expr in exprs])
 
 
 def _to_first(keys: Sequence[pa.Array]) -> Ints:

@@ -7,31 +7,25 @@ from typing import Any
 
 from headgate.graph.queries import Query
 from headgate.spark.exchange import divided
+from headgate.spark.executors import await_executors, hosts_per_node, promised_cores, registered
 from headgate.spark.placement import Placement
 from headgate.spark.placing import place
 from headgate.spark.plan import Plan
 
 
 def default_replicas(spark: Any) -> int:
-    """The number of replicas if the user gives none: one in local mode, on a cluster one per core of its executors."""
-    context = spark.sparkContext
-    if str(context.master).startswith("local"):
+    """The number of replicas if the user gives none: one in local mode, on a cluster one per core of its executors, for
+    which it waits."""
+    if str(spark.sparkContext.master).startswith("local"):
         return 1
-    conf = context.getConf()
-    instances, cores = conf.get("spark.executor.instances"), conf.get("spark.executor.cores")
-    if instances is not None:
-        return int(instances) * int(cores or 1)
-    return int(context.defaultParallelism)
+    return promised_cores(spark) or max(1, sum(each.cores for each in await_executors(spark, None)))
 
 
-def hosts_per_node(spark: Any, replicas: int) -> int:
-    """How many of the replicas' hosts share a node: all in local mode, on a cluster those of one executor."""
-    context = spark.sparkContext
-    if str(context.master).startswith("local"):
+def hosts_on_a_node(spark: Any, replicas: int) -> int:
+    """How many of the replicas' hosts share a node: all in local mode, on a cluster those of a node's executors."""
+    if str(spark.sparkContext.master).startswith("local"):
         return replicas
-    # The status has an entry for the driver.
-    executors = max(1, context._jsc.sc().getExecutorMemoryStatus().size() - 1)
-    return -(-replicas // int(executors))
+    return hosts_per_node(registered(spark), replicas)
 
 
 def parts_of(queries: Sequence[Query], replicas: int) -> tuple[Query, ...]:
@@ -43,8 +37,8 @@ def parts_of(queries: Sequence[Query], replicas: int) -> tuple[Query, ...]:
 def placed(
     queries: Sequence[Query], replicas: int, before: Plan | None, costs: Mapping[str, float] | None = None
 ) -> Placement | None:
-    """Where queries run: those of an earlier plan stay where they are, if the number of replicas is the same. None if
-    there is one replica."""
+    """Where queries run: the keys, and the queries of an earlier plan, stay where they are if the number of replicas is
+    the same. None if there is one replica."""
     if replicas == 1:
         return None
     found = place(queries, replicas, costs)
@@ -57,4 +51,6 @@ def placed(
         for query in queries
         if query.name in earlier and earlier[query.name].plan == query.plan
     }
-    return Placement(replicas, {query.name: kept.get(query.name, found.routes[query.name]) for query in queries})
+    found = place(queries, replicas, costs, kept)
+    now = {query.name: kept.get(query.name, found.routes[query.name]) for query in queries}
+    return Placement(replicas, now, before.placement.owners)

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -26,12 +26,15 @@ from headgate.runtime.network import Network
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.checkpoint_store import CheckpointStore
 from headgate.spark.delivery import Delivered, HostWriters
+from headgate.spark.key_load import Counts, KeyLoad
 from headgate.spark.local_plan import LocalPlan
 from headgate.spark.messages import EpochRequest, ExchangedRows, ExpressionFailure, Place
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
 from headgate.spark.shipping import make_importable
 from headgate.spark.verdicts import Verdict
+
+_LOG = logging.getLogger("headgate.host")
 
 DEAD_SCHEMA = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("row", pa.string())])
 
@@ -78,6 +81,7 @@ class ResidentNetwork:
         self._store = CheckpointStore(self._checkpoint)
         self._run, self._replica = request.run, request.replica
         self._local = LocalPlan(plan, self._replica)
+        self._key_load = KeyLoad(self._local.by_key, self._local.key_slots)
         self._writers = HostWriters(plan.delivery, self._checkpoint, self._run, self._replica)
         self._dead: list[pa.RecordBatch] = []
         self._record = record
@@ -109,7 +113,7 @@ class ResidentNetwork:
             graph,
             plan.policy,
             Settings(tables=plan.tables),
-            limits=plan.limits,
+            limits=plan.limits.shared(request.hosts),
             store=self._store,
             clock=time.time,
             mode=plan.mode,
@@ -173,29 +177,7 @@ class ResidentNetwork:
         local = LocalPlan(plan, self._replica)
         if plan.tables != self._plan.tables:
             self.network.renew_tables(Settings(tables=plan.tables))
-        before, after = self._local.queries, local.queries
-        running = self.network.queries
-        kept = {name for name, query in after.items() if name in running and query.same_results(before[name])}
-        for name, query in after.items():
-            if name in running and name not in kept and before[name].same_question(query):
-                with suppress(ValueError):
-                    self.network.swap(query)
-                    kept.add(name)
-        for old in before:
-            if old in running and old not in kept:
-                # Nobody takes the results of a query that the plan does not have.
-                self.network.remove(old, discard=True)
-        for new, query in after.items():
-            if new in kept:
-                # A query may have failed while its plan was changed.
-                if query != before[new] and new in self.network.queries:
-                    self.network.alter(query)
-            elif before.get(new) != query:
-                failure = self._obstacle(query)
-                if failure is None:
-                    self.network.add(query)
-                else:
-                    self.network.refuse(failure)
+        self._change_queries(self._local.queries, local.queries)
         if plan.policy != self._plan.policy:
             self.network.policy = plan.policy
         if plan.mode != self._plan.mode:
@@ -206,6 +188,48 @@ class ResidentNetwork:
             self.network.objectives = plan.objectives
         self._writers = HostWriters(plan.delivery, self._checkpoint, self._run, self._replica)
         self._plan, self._plan_name, self._local = plan, name, local
+        self._key_load.routes = local.by_key
+
+    def _change_queries(self, before: Mapping[str, Query], after: Mapping[str, Query]) -> None:
+        """Changes from the queries of one plan to those of another. What is compared is what runs: a query that could
+        not change to the plan of `before` still has the one from before that."""
+        running = dict(self.network.queries)
+        kept = {name for name, query in after.items() if name in running and query.same_results(running[name])}
+        swapped = {n for n, q in after.items() if n in running and n not in kept and running[n].same_question(q)}
+        for old in before:
+            if old in running and old not in kept | swapped:
+                # Nobody takes the results of a query that the plan does not have. It may run what others change to.
+                self.network.remove(old, discard=True)
+        refused = self._swap([after[name] for name in after if name in swapped])
+        for new, query in after.items():
+            if new in kept | swapped:
+                altered = query if new not in refused else replace(query, plan=running[new].plan)
+                # A query may have failed while its plan was changed.
+                if new in self.network.queries and altered != self.network.queries[new]:
+                    self.network.alter(altered)
+            elif before.get(new) != query:
+                failure = self._obstacle(query)
+                if failure is None:
+                    self.network.add(query)
+                else:
+                    self.network.refuse(failure)
+
+    def _swap(self, queries: Sequence[Query]) -> set[str]:
+        """Gives queries other plans; those whose state would be lost keep theirs, and are returned. One may become
+        possible by another."""
+        left = list(queries)
+        while left:
+            refused: list[Query] = []
+            for query in left:
+                try:
+                    self.network.swap(query)
+                except ValueError as error:
+                    _LOG.warning("%s", error)
+                    refused.append(query)
+            if len(refused) == len(left):
+                break
+            left = refused
+        return {query.name for query in left}
 
     def advance(self, event_times: Mapping[str, int]) -> None:
         """Raises the watermarks to those of the newest event times that the streams have reached on any replica."""
@@ -241,9 +265,13 @@ class ResidentNetwork:
     def receive(self, exchange: Sequence[ExchangedRows], reached: Mapping[str, int]) -> None:
         """Takes the rows that fragments on all replicas have sent to this one, and behind them their watermarks."""
         for sent in exchange:
+            if not self._local.local_names(sent.fragment):
+                # Read on other replicas only.
+                continue
             for batch in self._checkpoint.read(sent.place).to_batches():
                 for name, rows in self._local.received(sent.fragment, batch):
                     if rows.num_rows and name in self.network.streams:
+                        self._key_load.add(name, rows)
                         self.network.push(name, rows, sent.arrived, advance=False)
         for fragment, watermark in reached.items():
             for name in self._local.local_names(fragment):
@@ -265,6 +293,11 @@ class ResidentNetwork:
         """See `EpochAnswer.selected`."""
         return self._local.selected(self.network.selected, self.network.streams)
 
+    @property
+    def key_rows(self) -> Counts:
+        """See `EpochAnswer.key_rows`."""
+        return self._key_load.counts
+
     def feed(self, packing: str, packed: pa.RecordBatch, since: float) -> int:
         """Pushes rows that arrived at a time (s since 1970) into the network, and returns their number."""
         layout: Packing = self._plan.packings[packing]
@@ -276,6 +309,7 @@ class ResidentNetwork:
                 self._arrived.add(stream)
             for name, part in self._local.separated(stream, rows, mask):
                 if part.num_rows and name in self.network.streams:
+                    self._key_load.add(name, part)
                     self.network.push(name, part, since, advance=False)
                     self._fed.add(name)
         return int(packed.num_rows)
@@ -353,8 +387,10 @@ class ResidentNetwork:
         """See `EpochAnswer.once`."""
         found: dict[str, tuple[int, int]] = {}
         for query in self._plan.queries:
+            if not query.once:
+                continue
             parts = [name for name in self._local.parts_of(query.name) if name in self.network.queries]
-            if query.once and parts:
+            if parts:
                 progress = {name: self.network.progress(name) for name in parts}
                 rows = progress[query.name][0] if query.name in progress else 0
                 found[query.name] = (rows, sum(waiting for _, waiting in progress.values()))

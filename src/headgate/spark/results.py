@@ -53,6 +53,9 @@ class Writer(ABC):  # noqa: B024 - each kind has its own abstract methods
     def close(self) -> None:  # noqa: B027 - most writers keep nothing open
         """No more epochs follow."""
 
+    def abandon(self) -> None:  # noqa: B027 - most writers share nothing with those of a later start
+        """In place of `close`, on another thread, while `publish` or `flush` does not return."""
+
 
 class DriverWriter(Writer):
     """A sink for few rows, which the driver writes: console, memory, callback."""

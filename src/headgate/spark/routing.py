@@ -1,7 +1,7 @@
 """The routes of a placement as Spark SQL: the replicas of every packed row, computed by Catalyst beside the row.
 
 A row goes once to each replica that needs it. Where a stream has several routes, the mask of a row says which of them
-lead to this replica: bit i is route i of `Placement.routes_of`.
+lead to this replica, by their bits (`placement.bits_of`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 from headgate.graph.expressions import Column, Expr, Foreign
 from headgate.graph.types import sql_name
-from headgate.spark.jobs import REPLICA
 from headgate.spark.packing import FLAW, TAG, Packing
-from headgate.spark.placement import Placement, Route
+from headgate.spark.placement import Placement, Route, bits_of
+from headgate.spark.task import REPLICA
 from headgate.sql.foreign import NotSpark, spark_text
 
 MASK = "mask"
@@ -27,7 +27,7 @@ def routed(frame: Any, packing: Packing, placement: Placement) -> Any:
     several routes. Malformed rows go to one replica each. Rows of streams without routes go to replica 0."""
     routes = {stream: placement.routes_of(stream) for stream in packing.streams}
     names = [f"`{name}`" for name in frame.columns]
-    owners = _owners(routes, packing, placement.replicas)
+    owners = _owners(routes, packing, placement)
     spread = any(route.kind == "spread" for found in routes.values() for route in found)
     several = any(len(found) > 1 for found in routes.values())
     if spread or (several and packing.flawed):
@@ -38,7 +38,7 @@ def routed(frame: Any, packing: Packing, placement: Placement) -> Any:
     if not several:
         places = [_destination(found[0], 0) if found else "0" for found in routes.values()]
         return frame.selectExpr(*names, f"{_by_stream(places)} AS {REPLICA}")
-    kind = "BIGINT" if max(map(len, routes.values())) > _INT_BITS else "INT"
+    kind = "BIGINT" if max(max(bits_of(found), default=0) for found in routes.values()) >= _INT_BITS else "INT"
     arrays = _by_stream([_destinations(found, kind) for found in routes.values()])
     if packing.flawed:
         arrays = f"CASE WHEN {FLAW} IS NOT NULL THEN array({_entry(_ANY, '0', kind)}) ELSE {arrays} END"
@@ -46,21 +46,27 @@ def routed(frame: Any, packing: Packing, placement: Placement) -> Any:
     return frame.where(f"{REPLICA} IS NOT NULL")
 
 
-def owner(keys: list[str], replicas: int) -> str:
-    """Spark SQL for the replica that owns keys, themselves Spark SQL.
+def owner(keys: list[str], placement: Placement) -> str:
+    """Spark SQL for the replica that owns keys, themselves Spark SQL. The array of owners is a constant for Catalyst:
+    an element of it takes the same time, however many there are.
 
-    >>> owner(["a", "b"], 4)
+    >>> owner(["a", "b"], Placement(4))
     'CAST(pmod(xxhash64(a, b), 4) AS INT)'
+    >>> owner(["a"], Placement(2, {}, (1, 1, 0)))
+    'array(1, 1, 0)[CAST(pmod(xxhash64(a), 3) AS INT)]'
     """
-    return f"CAST(pmod(xxhash64({', '.join(keys)}), {replicas}) AS INT)"
+    found = f"xxhash64({', '.join(keys)})"
+    if not placement.owners:
+        return f"CAST(pmod({found}, {placement.replicas}) AS INT)"
+    return f"array({', '.join(map(str, placement.owners))})[CAST(pmod({found}, {len(placement.owners)}) AS INT)]"
 
 
-def _owners(routes: dict[str, tuple[Route, ...]], packing: Packing, replicas: int) -> list[str]:
+def _owners(routes: dict[str, tuple[Route, ...]], packing: Packing, placement: Placement) -> list[str]:
     """Columns with the owners by the first, second … key of each row's stream."""
     found = []
     for place in range(max((sum(route.kind == "key" for route in each) for each in routes.values()), default=0)):
         cases = [
-            owner([_key(key, packing, stream) for key in each[place].keys], replicas)
+            owner([_key(key, packing, stream) for key in each[place].keys], placement)
             if place < len(each) and each[place].kind == "key"
             else "NULL"
             for stream, each in routes.items()
@@ -108,14 +114,16 @@ def _destinations(routes: tuple[Route, ...], kind: str) -> str:
     """An array of replica and mask: a replica to which several routes lead stands at the first of them, the others are
     null."""
     places = [_destination(route, place) for place, route in enumerate(routes)]
-    fixed = [route.kind == "one" for route in routes]
+    bits = bits_of(routes)
+    several = sum(route.kind != "one" for route in routes)
+    singles = ", ".join(places[several:])
     entries = []
     for i, place in enumerate(places):
-        before = [f"{places[j]} = {place}" for j in range(i) if not (fixed[i] and fixed[j])]
-        others = [
-            f"IF({places[j]} = {place}, {1 << j}, 0)" for j in range(i + 1, len(places)) if not (fixed[i] and fixed[j])
-        ]
-        entry = _entry(place, " + ".join([str(1 << i), *others]), kind)
+        before = [f"{places[j]} = {place}" for j in range(min(i, several))]
+        others = [f"IF({places[j]} = {place}, {1 << bits[j]}, 0)" for j in range(i + 1, several)]
+        if i < several and singles:
+            others.append(f"IF({place} IN ({singles}), {1 << several}, 0)")
+        entry = _entry(place, " + ".join([str(1 << bits[i]), *others]), kind)
         entries.append(f"IF({' OR '.join(before)}, NULL, {entry})" if before else entry)
     return f"array({', '.join(entries or [_entry('0', '0', kind)])})"
 

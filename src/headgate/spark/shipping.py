@@ -20,7 +20,7 @@ import uuid
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from headgate.spark.executor_start import REQUIRED
@@ -82,6 +82,11 @@ def user_modules(functions: Iterable[str]) -> bytes:
         return b""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        # Python finds namespace packages in a zip file only if it names their folders.
+        folders = {str(folder) for name in found for folder in PurePosixPath(name).parents if folder.name}
+        for folder in sorted(folders):
+            if f"{folder}/__init__.py" not in found:
+                archive.writestr(zipfile.ZipInfo(f"{folder}/"), b"")
         for name, path in sorted(found.items()):
             archive.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED)
     return content.getvalue()
@@ -101,17 +106,7 @@ def make_importable(modules: bytes) -> None:
 
 def _collect(module: str, found: dict[str, Path]) -> None:
     """Adds the files of a module or package, by their names in the zip file, and of all that it imports."""
-    origin = _origin(module)
-    if origin is None:
-        return
-    if origin.name == "__init__.py":
-        files = {
-            f"{module}/{path.relative_to(origin.parent)}": path
-            for path in origin.parent.rglob("*")
-            if path.is_file() and "__pycache__" not in path.parts
-        }
-    else:
-        files = {origin.name: origin}
+    files = _files(module)
     if files.keys() <= found.keys():
         return
     found.update(files)
@@ -121,27 +116,49 @@ def _collect(module: str, found: dict[str, Path]) -> None:
                 _collect(imported, found)
 
 
-def _origin(module: str) -> Path | None:
-    """The file of a module; None if executors must have it, or if there is none."""
+def _files(module: str) -> dict[str, Path]:
+    """The files of a module; none if executors must have it, or if it does not exist."""
     if module in _INSTALLED or module in sys.stdlib_module_names or module == "__main__":
-        return None
+        return {}
     here = os.getcwd()
     # Functions are found in the working directory, too (`sql/python_functions.py`).
     sys.path.insert(0, here)
     try:
         spec = importlib.util.find_spec(module)
+        if spec is None:
+            return {}
+        folders = [Path(folder).resolve() for folder in spec.submodule_search_locations or ()]
     except (ImportError, ValueError):
-        return None
+        return {}
     finally:
         with suppress(ValueError):
             sys.path.remove(here)
-    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        return None
+    if spec.origin is None:
+        # A namespace package: any folder may be one, so only its modules are taken.
+        each = [(folder, path) for folder in folders if not _installed(folder) for path in sorted(folder.rglob("*.py"))]
+        return {
+            f"{module}/{path.relative_to(folder)}": path
+            for folder, path in each
+            if not _installed(path) and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        }
     origin = Path(spec.origin).resolve()
+    if origin.suffix != ".py" or _installed(origin):
+        return {}
+    if origin.name != "__init__.py":
+        return {origin.name: origin}
+    return {
+        f"{module}/{path.relative_to(origin.parent)}": path
+        for path in origin.parent.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def _installed(path: Path) -> bool:
+    """Whether a file or folder belongs to Python or to an installed package."""
     installed = {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
-    if any(origin.is_relative_to(Path(folder).resolve()) for folder in installed if folder):
-        return None
-    return None if {"site-packages", "dist-packages"} & set(origin.parts) else origin
+    if any(path.is_relative_to(Path(folder).resolve()) for folder in installed if folder):
+        return True
+    return bool({"site-packages", "dist-packages"} & set(path.parts))
 
 
 def _imports(path: Path) -> Iterator[str]:

@@ -21,23 +21,29 @@ class SourceRows:
     `flaw` is Spark SQL that is not null for a malformed row: its raw text. `member` is Spark SQL for the position, in
     the group, of the stream that a row belongs to; None if the group has one stream. `folders`: local folders, or
     patterns of folders, in which a file must appear before there are new rows; None if rows come from elsewhere.
+    `valid`: all texts are valid UTF-8, as Spark's parsers make them.
     """
 
     frame: Any
     flaw: str | None = None
     member: str | None = None
     folders: tuple[str, ...] | None = None
+    valid: bool = False
 
 
 class StreamOpener(Protocol):
     """Opens declared streams as streaming DataFrames."""
 
     def group_key(self, stream: Stream) -> object:
-        """Streams with equal keys can be read as one source; None if this one is read alone.
+        """Streams with equal keys that do not overlap can be read as one source; None if this one is read alone.
 
         One source for many streams is one listing, one log and one scan a trigger instead of one each: with 27 streams
         that is most of a trigger's time.
         """
+        ...
+
+    def overlap(self, one: Stream, other: Stream) -> bool:
+        """Whether two streams with equal keys may have rows in common. In one source a row belongs to one stream."""
         ...
 
     def limit(self, stream: Stream) -> Mapping[str, str]:
@@ -45,7 +51,8 @@ class StreamOpener(Protocol):
         ...
 
     def open(self, streams: Sequence[Stream]) -> SourceRows:
-        """The rows of one stream, or of several with the same key; SourceError if they cannot be read."""
+        """The rows of one stream, or of several with the same key that do not overlap; SourceError if they cannot be
+        read."""
         ...
 
 

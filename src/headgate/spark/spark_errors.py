@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from headgate.spark.error_causes import in_python, java_causes, outside
+
 LONGEST = 500
 """Maximum number of characters of a reason; a longer one is truncated."""
 
@@ -22,18 +24,6 @@ _RAISED = re.compile(
 _CALLING = "An error occurred while calling "
 """How py4j's messages begin; the JVM drops the stack of an error that it raises often."""
 
-_ENVIRONMENT = (
-    "ExecutorLostFailure",
-    "FetchFailed",
-    "No space left on device",
-    "Disk quota exceeded",
-    "Read-only file system",
-    "SparkContext was shut down",
-    "SparkContext has been shutdown",
-    "InterruptedException",
-)
-_CANCELLED = re.compile(r"\b(?:Job|Stage|Task|part of) .{0,80}\b(?:cancelled|canceled|killed)\b")
-
 
 def spark_errors() -> tuple[type[Exception], ...]:
     """The exceptions by which Spark reports what failed in the JVM. PySpark converts only some of Java's; a JVM that is
@@ -46,7 +36,7 @@ def spark_errors() -> tuple[type[Exception], ...]:
 
 def may_be_catalyst(error: Exception) -> bool:
     """Whether an error of a job may be one of planning or evaluating its expressions; not if Python code raised it."""
-    return isinstance(error, spark_errors()) and "org.apache.spark.api.python.PythonException" not in str(error)
+    return isinstance(error, spark_errors()) and not in_python(error)
 
 
 class JobLost(RuntimeError):
@@ -60,8 +50,7 @@ def job_error(frame: Any) -> Exception | None:
         with expecting_errors():
             frame.write.format("noop").mode("overwrite").save()
     except spark_errors() as error:
-        text = str(error)
-        if any(sign in text for sign in _ENVIRONMENT) or _CANCELLED.search(text) is not None:
+        if outside(error):
             raise JobLost(reason(error)) from error
         return error
     return None
@@ -71,6 +60,9 @@ def reason(error: Exception) -> str:
     """Spark's message in one line: without the statement, the stack, and what a failed job wraps around it."""
     text = str(error)
     raised = _RAISED.findall(text) if "\tat " in text or text.startswith(_CALLING) else []
+    if text.startswith(_CALLING):
+        # The text of a row may look like the lines of a stack.
+        raised = [(each.kind, each.message.partition("\n")[0]) for each in java_causes(error)] or raised
     conditions = [said for _, said in raised if said.startswith("[") and not said.startswith("[STREAM_FAILED]")]
     if conditions:
         found = conditions[0]

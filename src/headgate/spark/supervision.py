@@ -30,6 +30,9 @@ CHECK = 0.25
 SILENCE = 3600.0
 """Seconds without a request after which a host ends."""
 
+LARGE = 0.25
+"""The share of the memory limit from which a state is a reason why the limit is exceeded."""
+
 REMEMBERED = 480
 """Number of checks whose memory readings are kept: two minutes."""
 
@@ -192,6 +195,11 @@ class Supervisor:
             reason = f"used more memory than the host's limit of {self._memory / 1e9:.1f} GB"
             guilty = frozenset(each.stage for each in running if self._growth(each.since) > self._memory / 10)
             self._death = Death("memory", reason, f"it {reason}", guilty)
+            largest, size = self._record.largest_state
+            if not self._record.running() and size > LARGE * self._memory:
+                # Nothing runs: what the process keeps is too much.
+                reason = f"holds a state of {size / 1e9:.1f} GB, and the host {reason}"
+                self._death = Death("memory", reason, self._death.text, frozenset({largest}), function=False)
             self._kill()
 
     def _growth(self, since: float) -> int:

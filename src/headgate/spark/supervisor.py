@@ -65,7 +65,7 @@ def _listen(settings: SupervisorSettings) -> list[socket.socket]:
 
 def _address(settings: SupervisorSettings, listeners: list[socket.socket]) -> HostAddress:
     tcp, port = listeners[1].getsockname()[:2] if settings.tcp else ("", 0)
-    return HostAddress(node(), str(settings.file("sock")), os.getpid(), tcp, port)
+    return HostAddress(node(), str(settings.file("sock")), os.getpid(), tcp, port, settings.owner)
 
 
 def _node_address() -> str:
@@ -87,8 +87,10 @@ def _node_address() -> str:
 def _announce(settings: SupervisorSettings, address: HostAddress) -> None:
     """Reports the host's address to the starter, and writes it to a file for later clients."""
     text = json.dumps(asdict(address))
+    # Another version of Headgate on this node removes the files of hosts whose address it cannot read. It can read this
+    # one, which has no owner.
     unfinished = settings.file("tmp")
-    unfinished.write_text(text)
+    unfinished.write_text(json.dumps({name: value for name, value in asdict(address).items() if name != "owner"}))
     unfinished.rename(settings.file("json"))
     os.write(1, f"{text}\n".encode())
     # The starter waits for the end of this stream; output of users' functions goes to standard error.

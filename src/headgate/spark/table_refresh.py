@@ -20,6 +20,9 @@ from headgate.graph.queries import Table
 LOOK = 1.0
 """Seconds between two checks of the files of tables that are refreshed on change."""
 
+CLOSE_TIMEOUT = 2.0
+"""Seconds that `close` waits for a table that is being read."""
+
 
 @dataclass
 class _Watched:
@@ -37,7 +40,7 @@ class TableRefresh:
 
     - `read` reads a table; its error is kept and shown
     - `changed` is called with the name and the rows of a table whose rows have changed
-    - `spark` lists files that are not on this machine
+    - `spark` lists files that are not on this machine, and those of patterns
     - `versions` gives a function that returns another value when the rows of a table have changed; None if its files
       tell
     """
@@ -82,7 +85,8 @@ class TableRefresh:
             if version is not None:
                 return version()
             path = table.options["path"]
-            return _local_files(path) if "://" not in path else self._other_files(path)
+            local = "://" not in path and not any(sign in path for sign in "*?[]{}\\")
+            return _local_files(path) if local else self._other_files(path)
         except Exception:
             # A file vanished while it was listed: the next check finds a difference.
             return None
@@ -95,10 +99,10 @@ class TableRefresh:
         }
 
     def close(self) -> None:
-        """No table is read from now on."""
+        """No table is read from now on; a table that is being read is abandoned after a while."""
         self._closed.set()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(10.0)
+            self._thread.join(CLOSE_TIMEOUT)
 
     def _run(self) -> None:
         while not self._closed.wait(self._pause()):
@@ -134,12 +138,14 @@ class TableRefresh:
 
     def _other_files(self, path: str) -> object:
         jvm = self._spark.sparkContext._jvm
-        place = jvm.org.apache.hadoop.fs.Path(path)
-        listed = place.getFileSystem(self._spark.sparkContext._jsc.hadoopConfiguration()).listFiles(place, True)
+        pattern = jvm.org.apache.hadoop.fs.Path(path)
+        system = pattern.getFileSystem(self._spark.sparkContext._jsc.hadoopConfiguration())
         found = []
-        while listed.hasNext():
-            file = listed.next()
-            found.append((file.getPath().toString(), file.getLen(), file.getModificationTime()))
+        for place in system.globStatus(pattern) or ():
+            listed = system.listFiles(place.getPath(), True)
+            while listed.hasNext():
+                file = listed.next()
+                found.append((file.getPath().toString(), file.getLen(), file.getModificationTime()))
         return sorted(found)
 
 

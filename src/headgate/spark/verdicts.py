@@ -22,13 +22,15 @@ _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal
 class Death:
     """Why a process ended: `reason` continues a sentence about what ran, `text` is a sentence about the process.
 
-    `stages` are those known to be the cause: over their time, or running while memory grew.
+    `stages` are those known to be the cause: over their time, running while memory grew, or with a large state
+    (`function` is then False).
     """
 
     kind: Literal["time", "memory", "exit", "crash", "killed"]
     reason: str
     text: str
     stages: frozenset[int] = frozenset()
+    function: bool = True
 
     @staticmethod
     def of(status: int) -> Death:
@@ -86,7 +88,7 @@ class Verdicts:
         functions = {each.stage for each in running if each.stage}
         suspects = functions or {each.unit for each in running if each.unit}
         if death.stages:
-            self._convict(death.stages, True, death.reason)
+            self._convict(death.stages, death.function, death.reason)
         elif not suspects:
             self._strikes, self._suspects = 0, set()
         elif death.kind in ("killed", "memory"):

@@ -42,6 +42,7 @@ class Wire:
         self._socket = connection
         self._chunk = memoryview(bytearray(CHUNK))
         self._start = self._stop = 0
+        self._begun = False
 
     def close(self) -> None:
         """Closes it; a second call does nothing."""
@@ -67,12 +68,20 @@ class Wire:
 
     def send_rows(self, batches: Iterator[pa.RecordBatch]) -> None:
         """Sends all batches, each as soon as it is available, and marks their end."""
-        schema: pa.Schema | None = None
         for batch in batches:
-            if schema is None:
-                schema = batch.schema
-                self._send_buffer(schema.serialize())
-            self._send_buffer(batch.serialize())
+            self.send_batch(batch)
+        self.end_rows()
+
+    def send_batch(self, batch: pa.RecordBatch) -> None:
+        """Sends a batch of rows; all up to `end_rows` have the same columns."""
+        if not self._begun:
+            self._begun = True
+            self._send_buffer(batch.schema.serialize())
+        self._send_buffer(batch.serialize())
+
+    def end_rows(self) -> None:
+        """Marks the end of the rows."""
+        self._begun = False
         self._send(bytes(8))
 
     def _send_buffer(self, buffer: pa.Buffer) -> None:

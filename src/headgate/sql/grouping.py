@@ -122,7 +122,7 @@ class GroupBinder:
     def _meant(self, node: exp.Expr) -> exp.Expr:
         """GROUP BY 1 and GROUP BY alias refer to an item of the SELECT list."""
         items = self._select.expressions
-        place = _position(node)
+        place = position(node)
         if place is not None:
             if not 1 <= place <= len(items):
                 message = f"GROUP BY {place}: the SELECT list has {len(items)} column{'' if len(items) == 1 else 's'}"
@@ -364,7 +364,7 @@ def _and(terms: Sequence[Expr]) -> Expr:
     return kept[0] if len(kept) == 1 else Call(t.BOOLEAN, "and", kept)
 
 
-def _position(node: exp.Expr) -> int | None:
+def position(node: exp.Expr) -> int | None:
     """The position that a key of GROUP BY refers to: an INT literal, also in parentheses; None for any other key."""
     node = node.unnest()
     sign = -1 if isinstance(node, exp.Neg) else 1

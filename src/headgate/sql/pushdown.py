@@ -5,18 +5,33 @@ Only conditions that cannot raise pass a join or an aggregate: below it they wou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal as OneOf
 from typing import cast
 
 from headgate.expressions.constants import TRUE
 from headgate.expressions.functions import fallible
 from headgate.expressions.normalize import conjunction
-from headgate.graph.expressions import Call, Column, Expr, Literal
-from headgate.graph.operators import Aggregate, Join, JoinKind, Lookup, Operator, Project, Select, Top
+from headgate.graph.event_times import instant
+from headgate.graph.expressions import Call, Column, Expr, Literal, in_terms_of
+from headgate.graph.operators import (
+    Aggregate,
+    CurrentJoin,
+    CurrentTop,
+    Join,
+    JoinKind,
+    Lookup,
+    Operator,
+    Project,
+    Select,
+    Source,
+    Top,
+)
 from headgate.graph.types import BOOLEAN
 from headgate.sql.bounds import Conditions, divide
 from headgate.sql.errors import Script, SqlError
-from headgate.sql.relation import Ranked, StaticRows, UndividedJoin, static_table
+from headgate.sql.relation import OtherQuery, Ranked, StaticRows, UndividedJoin, static_table
 from headgate.sql.times import times
 
 _MIRRORED_JOIN: dict[JoinKind, JoinKind] = {"inner": "inner", "right": "left", "left": "right", "full": "full"}
@@ -55,7 +70,7 @@ class Pushdown:
     # -- ranks
 
     def _ranked(self, node: Ranked, predicates: tuple[Expr, ...]) -> Operator:
-        rank = len(node.schema) - 1
+        rank = len(node.input.schema)
         count: int | None = None
         below: list[Expr] = []
         above: list[Expr] = []
@@ -74,16 +89,13 @@ class Pushdown:
                 f"{node.ranking}() without a condition on it keeps every row; add WHERE rank <= n in the outer SELECT"
             )
             raise self.script.error(message, node.at)
-        top = Top(
-            node.schema,
-            self.push(node.input, tuple(below)),
-            node.partition,
-            node.order,
-            max(count, 0),
-            node.ranking,  # type: ignore[arg-type]
-            node.time,
-        )
-        return selected(top, tuple(above))
+        given = self.push(node.input, tuple(below))
+        ranking = cast(OneOf["row_number", "rank", "dense_rank"], node.ranking)
+        first = (node.partition, node.order, max(count, 0), ranking)
+        if node.time is not None:
+            return selected(Top(node.schema, given, *first, node.time), tuple(above))
+        assert node.deleted is not None
+        return _above(CurrentTop(node.schema, given, *first, node.identity, node.deleted), tuple(above))
 
     # -- joins
 
@@ -99,6 +111,8 @@ class Pushdown:
             return self._lookup(node, predicates)
         if tables[0] is not None:
             return self._mirrored(node, predicates)
+        if node.identity is not None:
+            return self._with_current(node, predicates, *node.identity)
         return self._join(node, predicates)
 
     def _join(self, node: UndividedJoin, predicates: tuple[Expr, ...]) -> Operator:
@@ -164,6 +178,59 @@ class Pushdown:
             "b.ts BETWEEN a.ts AND a.ts + INTERVAL 10 SECONDS, or join on equal windows"
         )
 
+    def _with_current(self, node: UndividedJoin, predicates: tuple[Expr, ...], *hidden: Expr) -> Operator:
+        """A join with current rows. No condition goes below to the right side: a row that fails it would not delete an
+        earlier one."""
+        *identity, deleted = hidden
+        width = len(node.left.schema)
+        known = times(node.left)
+        columns = [Column(node.left.schema[i].type, i) for i in sorted(known)]
+        moments = [moment for column in columns if (moment := instant(column, known)) is not None]
+        if not moments:
+            message = (
+                "the stream's side of this join has no event time, so no row of it would ever be complete; "
+                "declare a WATERMARK for its stream, and select its column"
+            )
+            raise self._error(message, node)
+        for source in _sources(node.right):
+            if source.time is None:
+                message = (
+                    f"the rows to join with come from stream {source.stream}, which has no watermark, so nobody knows "
+                    "which of them are current at the time of a row; declare WATERMARK FOR column AS column - INTERVAL "
+                    "10 SECONDS in its CREATE STREAM"
+                )
+                raise self._error(message, node)
+        terms, above = node.on, predicates
+        if node.how == "inner":
+            terms, above = (*terms, *predicates), ()
+        found = divide(terms, width, {}, {})
+        rest = [*found.rest, *(term.shifted(width) for term in found.right_only)]
+        keys: list[tuple[Expr, Expr]] = []
+        for left, right in zip(found.left_keys, found.right_keys, strict=True):
+            if right.columns and in_terms_of(right, identity, identity) is not None:
+                keys.append((left, right))
+            else:
+                rest.append(Call(BOOLEAN, "eq", (left, right.shifted(width))))
+        below: list[Expr] = []
+        for term in found.left_only:
+            (below if node.how in ("inner", "semi") and not fallible(term) else rest).append(term)
+        if node.how != "inner":
+            pushed, above = _parted(above, lambda p: bool(p.columns) and max(p.columns) < width and not fallible(p))
+            below += pushed
+        join = CurrentJoin(
+            node.schema,
+            self.push(node.left, tuple(below)),
+            self.push(node.right),
+            node.how,
+            moments[0],
+            tuple(left for left, _ in keys),
+            tuple(right for _, right in keys),
+            tuple(identity),
+            deleted,
+            conjunction(rest),
+        )
+        return selected(join, above)
+
     def _lookup(self, node: UndividedJoin, predicates: tuple[Expr, ...]) -> Operator:
         table, own = cast(tuple[StaticRows, tuple[Expr, ...]], _table(node.right))
         if node.how in ("right", "full"):
@@ -221,6 +288,15 @@ class Pushdown:
         return self.script.error(message, node.at)
 
 
+def _sources(node: Operator) -> Iterator[Source]:
+    """The streams below an operator, also those of other queries that it reads."""
+    for each in node.walk():
+        if isinstance(each, OtherQuery):
+            yield from _sources(each.plan)
+        elif isinstance(each, Source):
+            yield each
+
+
 def _table(node: Operator) -> tuple[StaticRows, tuple[Expr, ...]] | None:
     """A static table and the conditions on it, or None."""
     table = static_table(node)
@@ -252,9 +328,10 @@ def _below(node: Operator, predicate: Expr) -> Expr | None:
 
 def _above(node: Operator, predicates: tuple[Expr, ...]) -> Operator:
     """The operator with conditions on its output."""
-    if not (predicates and isinstance(node, Aggregate) and node.window is None):
+    updates = isinstance(node, CurrentTop) or (isinstance(node, Aggregate) and node.window is None)
+    if not (predicates and updates and isinstance(node, (Aggregate, CurrentTop))):
         return selected(node, predicates)
-    # Rows of an unwindowed aggregate are replaced later: a condition on them decides whether they exist.
+    # These rows are replaced later: a condition on them decides whether they exist.
     terms = conjunction(predicates if node.having is None else (node.having, *predicates))
     return replace(node, having=terms[0] if len(terms) == 1 else Call(BOOLEAN, "and", terms))
 

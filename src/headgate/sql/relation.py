@@ -41,12 +41,12 @@ class Relation:
     def where(self, predicates: Iterable[Expr]) -> Relation:
         """The rows for which all predicates (over the base) are true.
 
-        A row that replaces an earlier one and fails a predicate deletes that one: over an aggregate the predicates
-        become its HAVING (`pushdown.py`), over another query they mark rows as deleted. Those over the identity alone
-        are the same for both rows.
+        A row that replaces an earlier one and fails a predicate deletes that one: over an aggregate or a rank the
+        predicates become its HAVING (`pushdown.py`), over another query they mark rows as deleted. Those over the
+        identity alone are the same for both rows.
         """
         terms = tuple(predicates)
-        if self.identity is not None and any(isinstance(node, OtherQuery) for node in self.base.walk()):
+        if self.identity is not None and isinstance(unselected(self.base), OtherQuery):
             keys = set(self.identity[:-1])
             changing = [p for p in terms if not {e for e in p.walk() if isinstance(e, Column)} <= keys]
             fails = tuple(Call(BOOLEAN, "is_not_true", (p,)) for p in changing)
@@ -64,10 +64,15 @@ class Relation:
         """The same relation with computed columns moved into a projection: each is a plain column of the base."""
         if all(isinstance(c.expr, Column) for c in self.columns):
             return self
-        schema = Schema(tuple(Field(c.name, c.expr.type) for c in self.columns))
-        base = Project(schema, self.base, tuple(c.expr for c in self.columns))
+        named = [(c.name, c.expr) for c in self.columns]
+        exprs = [expr for _, expr in named]
+        named += [("identity", expr) for expr in self.identity or () if expr not in exprs]
+        exprs = [expr for _, expr in named]
+        base = Project(Schema(tuple(Field(name, e.type) for name, e in named)), self.base, tuple(exprs))
         columns = tuple(replace(c, expr=Column(c.expr.type, i)) for i, c in enumerate(self.columns))
-        return Relation(base, columns)
+        if self.identity is None:
+            return Relation(base, columns)
+        return Relation(base, columns, tuple(Column(e.type, exprs.index(e)) for e in self.identity))
 
 
 def reading(base: Operator) -> Relation:
@@ -112,6 +117,8 @@ class UndividedJoin(Binary):
 
     on: tuple[Expr, ...] = field(metadata=over(ALL))
     at: int
+    identity: tuple[Expr, ...] | None = field(default=None, metadata=over(RIGHT))
+    """What identifies a row of the right side, and last whether it is deleted; None if its rows are final."""
 
     def obstacle(self, number: int | None) -> str | None:
         nullable = {LEFT: ("right", "full"), RIGHT: ("left", "full")}
@@ -126,18 +133,25 @@ class UndividedJoin(Binary):
 
 @dataclass(frozen=True, eq=False)
 class Ranked(Unary):
-    """row_number(), rank() or dense_rank() as a last column, before a condition says how many rows are wanted."""
+    """row_number(), rank() or dense_rank() as a column, before a condition says how many rows are wanted.
+
+    Its rows are final when `time` is complete, or, if it is None, they replace earlier ones: then `identity` and
+    `deleted` are those of the input's rows, and `deleted` is the last column, too.
+    """
 
     partition: tuple[Expr, ...]
     order: tuple[Order, ...]
     ranking: str
-    time: Expr
+    time: Expr | None
     at: int
+    identity: tuple[Expr, ...] = ()
+    deleted: Expr | None = None
 
     def below(self, column: int) -> Expr | None:
-        """A condition on the partition holds for all of its rows or for none."""
+        """A condition on the partition holds for all of its rows or for none. Where rows are replaced, a row that fails
+        it would not delete an earlier one below, unless it holds for both."""
         found = Column(self.schema[column].type, column)
-        return found if found in self.partition else None
+        return found if found in self.partition and (self.time is not None or found in self.identity) else None
 
     def obstacle(self, number: int | None) -> str | None:
         return None if number is not None else "it depends on a rank"
@@ -150,6 +164,12 @@ class Ranked(Unary):
 
 def static_table(node: Operator) -> StaticRows | None:
     """The static table that a relation is, perhaps with conditions on it; None if it is something else."""
+    node = unselected(node)
+    return node if isinstance(node, StaticRows) else None
+
+
+def unselected(node: Operator) -> Operator:
+    """An operator without the selections above it."""
     while isinstance(node, Select):
         node = node.input
-    return node if isinstance(node, StaticRows) else None
+    return node

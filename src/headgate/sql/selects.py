@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
 from sqlglot import exp
@@ -10,22 +11,21 @@ from headgate.expressions import functions
 from headgate.graph import types as t
 from headgate.graph.event_times import instant, window_option
 from headgate.graph.expressions import Call, Column, Expr
-from headgate.graph.operators import Distinct, Expand, Operator, Order, Project, Union
+from headgate.graph.operators import Distinct, Expand, Operator, Project, Union
 from headgate.graph.types import Field, Schema
 from headgate.sql.context import Context
 from headgate.sql.dialect import start
 from headgate.sql.errors import Script, SqlError, closest
 from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.grouping import GroupBinder
-from headgate.sql.relation import NamedColumn, Ranked, Relation, static_table
+from headgate.sql.ranks import RankBinder
+from headgate.sql.relation import NamedColumn, Relation, static_table
 from headgate.sql.scope import Scope
 from headgate.sql.sources import SourceBinder
 from headgate.sql.times import times
 from headgate.sql.titles import title
 from headgate.sql.windows import as_window, check_scalar, find_call, is_grouping
 
-_RANKINGS = ("row_number", "rank", "dense_rank")
-_RANK = -1  # placeholder of the rank until its position is known
 _TOP = "keep the first rows of each window by row_number() OVER (PARTITION BY window ORDER BY …) in a subquery"
 _CLAUSES = {
     "laterals": "LATERAL VIEW is not supported; compute the rows before they enter the stream",
@@ -111,10 +111,10 @@ class SelectBinder:
             ctes[name.lower()] = relation
         return ctes
 
-    def _refuse_clauses(self, node: exp.Expr) -> None:
+    def _refuse_clauses(self, node: exp.Expr, allowed: Container[str] = ()) -> None:
         for clause, message in _CLAUSES.items():
             inside = node.args.get(clause)
-            if inside:
+            if inside and clause not in allowed:
                 first = inside[0] if isinstance(inside, list) else inside
                 # A hint is parsed on its own, so its positions are not the script's.
                 placed = isinstance(first, exp.Expr) and clause != "hint"
@@ -185,15 +185,16 @@ class _SelectBlock:
         self._outer = outer
         self._node = node
         self._ctes = ctes
-        self._rank: tuple[exp.Window, str, list[Expr], list[Order]] | None = None
 
     def bind(self) -> Relation:
         node, outer = self._node, self._outer
-        outer._refuse_clauses(node)
+        outer._refuse_clauses(node, ("order", "limit"))
         source = SourceBinder(outer.context, outer.script, outer.query, self._ctes).bind(node)
         if GroupBinder.wanted(node, outer.context) or node.args.get("distinct") is not None:
             outer.check_stream(source, node.args["from_"].this)
         self._binder = ExpressionBinder(outer.context, outer.script, Scope(source))
+        self._rank = RankBinder(self._binder)
+        self._limited = bool(node.args.get("order") and node.args.get("limit"))
         self._where()
         if GroupBinder.wanted(node, outer.context):
             relation = self._grouped()
@@ -222,7 +223,7 @@ class _SelectBlock:
         """Each column of the SELECT list: its name, its expression, and its syntax tree."""
         binder = self._binder
         binder.clause = "SELECT"
-        binder.ranking = self._ranking
+        binder.ranking = self._rank.ranking
         items: list[tuple[str, Expr, exp.Expr]] = []
         for node in self._node.expressions:
             if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
@@ -275,12 +276,34 @@ class _SelectBlock:
     def _plain(self) -> Relation:
         items = self._items()
         binder = self._binder
-        exprs = [expr for _, expr, _ in items] + self._rank_exprs()
-        relation, exprs = self._windowed(binder.scope.relation, exprs)
-        relation, exprs = self._ranked(relation, exprs, len(items))
+        relation = binder.scope.relation
+        self._limit(relation, items)
+        exprs = [expr for _, expr, _ in items] + self._rank.exprs
+        relation, exprs = self._windowed(relation, exprs)
+        relation, exprs = self._rank.applied(relation, exprs, len(items))
         names = [name for name, _, _ in items]
         columns = tuple(NamedColumn(n, e) for n, e in zip(names, exprs, strict=False))
         return Relation(relation.base, columns, relation.identity)
+
+    def _limit(self, relation: Relation, items: list[tuple[str, Expr, exp.Expr]]) -> None:
+        """Takes ORDER BY … LIMIT as a rank, where rows replace earlier ones."""
+        self._final(relation)
+        if self._limited:
+            self._rank.limit(self._node, items)
+
+    def _final(self, relation: Relation) -> None:
+        """Refuses ORDER BY and LIMIT where they do not say which of the current rows are the first."""
+        node = self._node
+        order, limit = node.args.get("order"), node.args.get("limit")
+        if relation.identity is None or node.args.get("distinct") is not None:
+            self._outer._refuse_clauses(node)
+        elif order is not None and limit is None:
+            message = (
+                "ORDER BY needs LIMIT n: the current rows have no order of their own; sort them where you read them"
+            )
+            raise self._outer.error(message, order)
+        elif limit is not None and order is None:
+            raise self._outer.error("LIMIT needs ORDER BY, which says which of the current rows are the first", limit)
 
     def _windowed(self, relation: Relation, exprs: list[Expr]) -> tuple[Relation, list[Expr]]:
         """window() outside GROUP BY: each row with its window; a hopping one repeats rows. Null times have none."""
@@ -323,78 +346,16 @@ class _SelectBlock:
             group.check_windows(having, having_node)
         for _, expr, at in items:
             group.check_windows(expr, at)
+        if self._limited:
+            self._rank.limit(node, items)
         grouped = group.build(having, having_node)
+        self._final(grouped.relation)
         exprs = [group.checked(grouped, expr, at) for _, expr, at in items]
-        if self._rank is not None:
-            exprs += [group.checked(grouped, e, self._rank[0]) for e in self._rank_exprs()]
-        relation, exprs = self._ranked(grouped.relation, exprs, len(items))
+        if self._rank.node is not None:
+            exprs += [group.checked(grouped, e, self._rank.node) for e in self._rank.exprs]
+        relation, exprs = self._rank.applied(grouped.relation, exprs, len(items))
         columns = tuple(NamedColumn(n, e) for (n, _, _), e in zip(items, exprs, strict=False))
         return Relation(relation.base, columns, relation.identity)
-
-    # -- ranks
-
-    def _ranking(self, node: exp.Window) -> Expr:
-        binder = self._binder
-        call = node.this
-        name = call.name.lower() if isinstance(call, exp.Anonymous) else ""
-        if name not in _RANKINGS:
-            message = (
-                "only row_number, rank and dense_rank may stand before OVER; group by a window for other aggregates"
-            )
-            raise binder.error(message, node)
-        if self._rank is not None:
-            if self._rank[0] == node:
-                return Column(t.INT, _RANK)
-            raise binder.error("a SELECT takes one rank; compute the other in another subquery", node)
-        if node.args.get("spec") is not None:
-            raise binder.error("ROWS and RANGE mean nothing for a rank; remove them", node)
-        if node.args.get("alias") is not None or call.expressions:
-            raise binder.error(f"write {name}() OVER (PARTITION BY … ORDER BY …)", node)
-        order = node.args.get("order")
-        if order is None:
-            raise binder.error(f"{name}() needs ORDER BY in OVER (…)", node)
-        partition = [self._compared(p, "PARTITION BY") for p in node.args.get("partition_by") or ()]
-        orders = []
-        for term in order.expressions:
-            desc = bool(term.args.get("desc"))
-            orders.append(Order(self._compared(term.this, "ORDER BY"), desc, bool(term.args.get("nulls_first"))))
-        self._rank = (node, name, partition, orders)
-        return Column(t.INT, _RANK)
-
-    def _compared(self, node: exp.Expr, clause: str) -> Expr:
-        bound = self._binder.bind(node)
-        if not t.is_key(bound.type):
-            message = f"{clause} cannot compare values of {t.sql_name(bound.type)}; name one of its elements"
-            raise self._binder.error(message, node)
-        return bound
-
-    def _rank_exprs(self) -> list[Expr]:
-        if self._rank is None:
-            return []
-        _, _, partition, orders = self._rank
-        return [*partition, *(o.expr for o in orders)]
-
-    def _ranked(self, relation: Relation, exprs: list[Expr], count: int) -> tuple[Relation, list[Expr]]:
-        """Adds the rank to the rows; `exprs` are the list's, then those of PARTITION BY and ORDER BY."""
-        if self._rank is None:
-            return relation, exprs
-        node, name, before, orders = self._rank
-        partition = tuple(exprs[count : count + len(before)])
-        terms = exprs[count + len(before) :]
-        order = tuple(replace(o, expr=e) for o, e in zip(orders, terms, strict=True))
-        if relation.identity is not None:
-            raise self._outer.error("a rank needs rows that are final; group by a window", node)
-        known = times(relation.base)
-        moments = [m for m in (instant(p, known) for p in partition) if m is not None]
-        if not moments:
-            message = f"{name}() needs a window or the event time in PARTITION BY; else no partition is ever complete"
-            raise self._outer.error(message, node)
-        base = relation.base
-        schema = Schema((*base.schema.fields, Field(name, t.INT, False)))
-        ranked = Ranked(schema, base, partition, order, name, moments[0], start(node))
-        rank = Column(t.INT, len(base.schema))
-        placed = [e.rewrite(lambda x: rank if isinstance(x, Column) and x.index == _RANK else None) for e in exprs]
-        return replace(relation, base=ranked), placed[:count]
 
 
 def distinct(relation: Relation, outer: SelectBinder, node: exp.Expr, what: str = "DISTINCT") -> Relation:

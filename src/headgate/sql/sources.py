@@ -15,7 +15,7 @@ from headgate.sql.dialect import start
 from headgate.sql.errors import Script, SqlError, closest
 from headgate.sql.expressions import ExpressionBinder
 from headgate.sql.foreign import Catalyst
-from headgate.sql.relation import NamedColumn, OtherQuery, Relation, StaticRows, UndividedJoin, reading
+from headgate.sql.relation import NamedColumn, OtherQuery, Relation, StaticRows, UndividedJoin, reading, static_table
 from headgate.sql.scope import Scope
 from headgate.sql.windows import check_scalar
 
@@ -34,6 +34,7 @@ _SIDES: dict[tuple[str, str], JoinKind] = {
     ("LEFT", "ANTI"): "anti",
     ("", "ANTI"): "anti",
 }
+_CURRENT = "would also need the rows that no row of the stream meets, which change until the stream ends"
 _TABLE_CLAUSES = {
     "pivots": "PIVOT is not supported; write CASE expressions inside aggregates",
     "laterals": "LATERAL VIEW is not supported; compute the rows before they enter the stream",
@@ -151,8 +152,8 @@ class SourceBinder:
         columns = tuple(NamedColumn(f.name, Column(f.type, i)) for i, f in enumerate(query.schema.fields))
         if query.mode == "update":
             # What identifies a row and whether it is deleted stand behind the visible columns.
-            hidden = list(enumerate(query.plan.schema.fields))[query.visible :]
-            identity = tuple(Column(field.type, i) for i, field in hidden)
+            hidden = range(query.visible, len(query.plan.schema))
+            identity = tuple(Column(query.plan.schema[i].type, _first_equal(query.plan, i)) for i in hidden)
             return Relation(OtherQuery(query.plan.schema, query.plan), columns, identity)
         return Relation(inlined(query.plan) or OtherQuery(query.schema, query.plan), columns)
 
@@ -170,18 +171,42 @@ class SourceBinder:
             raise self.error(f"{' '.join(s for s in sides if s)} JOIN is not supported", node)
         right = self._item(node.this)
         self._check_items(left, right, node)
-        for side in (left, right):
-            if side.identity is not None:
-                message = (
-                    "a join cannot read rows that are replaced later; group by a window there, or write them to a"
-                    " file or a database and join with CREATE TABLE … REFRESH EVERY"
-                )
-                raise self.error(message, node)
+        if left.identity is not None or right.identity is not None:
+            return self._with_current(left, right, how, node)
         if how in ("left", "full"):
             right = right.projected()
         if how in ("right", "full"):
             left = left.projected()
         return self._paired(left, right, how, node)
+
+    def _with_current(self, left: Relation, right: Relation, how: JoinKind, node: exp.Join) -> Relation:
+        """A join of a stream with the current rows of a query that updates."""
+        if left.identity is not None and right.identity is not None:
+            message = (
+                "both sides of this join replace their rows later; join a stream with one of them, or write one to a"
+                " file or a database and join with CREATE TABLE … REFRESH EVERY"
+            )
+            raise self.error(message, node)
+        if static_table(left.base) is not None or static_table(right.base) is not None:
+            message = (
+                "a static table cannot be joined with rows that are replaced later; join it with the stream below,"
+                " and group by its columns"
+            )
+            raise self.error(message, node)
+        if right.identity is not None:
+            if how in ("right", "full"):
+                raise self.error(f"a {how} join {_CURRENT}; keep the stream's side with LEFT JOIN", node)
+            return self._paired(left, right.projected() if how == "left" else right, how, node)
+        if how not in ("inner", "right"):
+            if how in ("semi", "anti"):
+                kept = f"LEFT {how.upper()} JOIN keeps the left side, whose rows are replaced later"
+                raise self.error(f"{kept}; put the stream on the left", node)
+            raise self.error(f"a {how} join {_CURRENT}; keep the stream's side with RIGHT JOIN", node)
+        made = self._paired(
+            right, left.projected() if how == "right" else left, "left" if how == "right" else how, node
+        )
+        own = {name for column in left.columns for name in column.qualifiers}
+        return replace(made, columns=tuple(sorted(made.columns, key=lambda column: not column.qualifiers & own)))
 
     def _check_items(self, left: Relation, right: Relation, node: exp.Join) -> None:
         taken = {q for c in left.columns for q in c.qualifiers} & {q for c in right.columns for q in c.qualifiers}
@@ -205,9 +230,9 @@ class SourceBinder:
             for condition in on:
                 check_scalar(binder, condition, node.args["on"])
         if how in ("semi", "anti"):
-            base = UndividedJoin(left.base.schema, left.base, right.base, how, on, start(node))
+            base = UndividedJoin(left.base.schema, left.base, right.base, how, on, start(node), right.identity)
             return Relation(base, left.columns)
-        return Relation(UndividedJoin(schema, left.base, right.base, how, on, start(node)), columns)
+        return Relation(UndividedJoin(schema, left.base, right.base, how, on, start(node), right.identity), columns)
 
     def _using(
         self, left: Relation, moved: tuple[NamedColumn, ...], how: JoinKind, node: exp.Join
@@ -236,6 +261,11 @@ class SourceBinder:
             hidden.update((a, b))
         rest = tuple(c for c in (*left.columns, *moved) if c not in hidden)
         return tuple(on), (*first, *rest)
+
+
+def _first_equal(plan: Operator, place: int) -> int:
+    """The first column that has the same value as a column: what identifies a row may be visible, too."""
+    return plan.exprs.index(plan.exprs[place]) if isinstance(plan, Project) else place
 
 
 def inlined(plan: Operator) -> Operator | None:

@@ -10,18 +10,17 @@ from importlib.resources import files
 import numpy as np
 import pyarrow as pa
 
-from headgate.feeder import Bursts, Feed, Feeder, FolderTarget, Poisson
+from headgate.feeder import Bursts, Feed, Feeder, Poisson
 from headgate.feeder.feed import ArrivingRows, ColumnGenerators
 from headgate.feeder.workloads.sensors import Sensors, WeatherStations
 from headgate.tour.functions import POISON
+from headgate.tour.places import TourPlace
 
 SEED = 7
 REPORTS = 7
 CALM, BURST = 0.2, 1.6
 """Load of the reports in cores: normally, and during a burst."""
 WEATHER = 200.0
-EVERY = 1.0
-"""Seconds between two files of a stream: plain Structured Streaming is very slow with many small files."""
 SENT = "sent"
 """The column with the time at which a row was sent."""
 STREAMS = ("sensors", "weather")
@@ -107,7 +106,7 @@ class PoisonedSensors(Sensors):
         return columns
 
 
-def declarations(folder: str) -> list[tuple[str, str, str]]:
+def declarations(place: TourPlace) -> list[tuple[str, str, str]]:
     """For each stream its name, its columns as Spark declares them, and its CREATE STREAM statement."""
     feeds = [Feed("sensors", Sensors(0), Poisson(1.0)), Feed("weather", WeatherStations(), Poisson(1.0))]
     from headgate.graph.types import sql_name
@@ -116,25 +115,25 @@ def declarations(folder: str) -> list[tuple[str, str, str]]:
         (
             feed.stream,
             ", ".join([*(f"{column.name} {sql_name(column.type)}" for column in feed.maker.schema), f"{SENT} DOUBLE"]),
-            feed.declaration("parquet", {"path": f"{folder}/{feed.stream}"}, "200 MILLISECONDS", {SENT: "DOUBLE"}),
+            feed.declaration(place.source, place.options(feed.stream), "200 MILLISECONDS", {SENT: "DOUBLE"}),
         )
         for feed in feeds
     ]
 
 
-def make_feeder(folder: str, timeline: Timeline) -> Feeder:
+def make_feeder(place: TourPlace, timeline: Timeline) -> Feeder:
     """Sends the rows of the tour: the same for both sides, at the same times after the start."""
     feeds = [
         Feed("sensors", PoisonedSensors(SEED, timeline.poison), timeline.arrivals()),
         Feed("weather", WeatherStations(), Poisson(WEATHER)),
     ]
-    return Feeder(FolderTarget(folder), feeds, seed=SEED, every=EVERY, seconds=timeline.seconds, stamp=SENT)
+    return Feeder(place.target(), feeds, seed=SEED, every=place.every, seconds=timeline.seconds, stamp=SENT)
 
 
-def make_warming_feeder(folder: str, timeline: Timeline) -> Feeder:
+def make_warming_feeder(place: TourPlace, timeline: Timeline) -> Feeder:
     """Sends other rows at the calm rate, while a side starts and Spark compiles its code."""
     feeds = [
         Feed("sensors", Sensors(SEED + 1), Poisson(timeline.rate)),
         Feed("weather", WeatherStations(), Poisson(WEATHER)),
     ]
-    return Feeder(FolderTarget(folder), feeds, seed=SEED + 1, every=EVERY, stamp=SENT)
+    return Feeder(place.target(), feeds, seed=SEED + 1, every=place.every, stamp=SENT)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
@@ -15,14 +13,15 @@ from typing import Any
 from headgate.cli.live_view import duration
 from headgate.engine import Engine
 from headgate.feeder import FeederProcess
+from headgate.spark.packages import at_start
 from headgate.spark.session import local_session
 from headgate.tour.answers import due
 from headgate.tour.functions import seconds_per_row
 from headgate.tour.outcome import SideOutcome, TourOutcome
+from headgate.tour.places import TourPlace, TourPlaces
 from headgate.tour.plan import (
     BURST,
     CLASSES,
-    EVERY,
     FIRST_POLICY,
     REPORTS,
     SECOND_POLICY,
@@ -49,12 +48,14 @@ ServedPage = Callable[[Engine], AbstractContextManager[str]]
 
 
 class Tour:
-    """One tour. `page` serves the page of the running engine and returns its address."""
+    """One tour. `page` serves the page of the running engine and returns its address; `places` are for its rows."""
 
-    def __init__(self, screen: Screen, view: TourView, seconds: float, page: ServedPage) -> None:
+    def __init__(self, screen: Screen, view: TourView, seconds: float, page: ServedPage, places: TourPlaces) -> None:
         self._screen = screen
         self._view = view
         self._page = page
+        self._places = places
+        self._read = ""
         self._head, self._queries = script()
         self._names = {cls: [query.name for query in self._queries if query.cls == cls] for cls in CLASSES}
         cost = seconds_per_row()
@@ -67,13 +68,13 @@ class Tour:
     def run(self) -> TourOutcome:
         """Runs both sides; returns the measurements."""
         self._say("Spark starts")
-        spark = local_session("headgate-demo")
+        spark = local_session("headgate-demo", at_start(self._places.packages))
         try:
-            plain, before = self._side(self._view.plain, lambda folder: PlainSide(spark, self._queries, folder))
+            plain, before = self._side(self._view.plain, lambda place: PlainSide(spark, self._queries, place))
             made: list[HeadgateSide] = []
 
-            def headgate(folder: str) -> Side:
-                made.append(HeadgateSide(spark, self._head, self._queries, folder))
+            def headgate(place: TourPlace) -> Side:
+                made.append(HeadgateSide(spark, self._head, self._queries, place))
                 return made[0]
 
             ours, side = self._side(self._view.headgate, headgate)
@@ -106,18 +107,18 @@ class Tour:
             list(self._view.events),
         )
 
-    def _side(self, view: SideView, make: Callable[[str], Side]) -> tuple[SideOutcome, Side]:
-        folder = tempfile.mkdtemp(prefix="headgate-demo-")
-        for stream in STREAMS:
-            os.makedirs(f"{folder}/{stream}")
-        warming = FeederProcess(make_warming_feeder, folder, self._timeline)
-        feeder = FeederProcess(make_feeder, folder, self._timeline)
+    def _side(self, view: SideView, make: Callable[[TourPlace], Side]) -> tuple[SideOutcome, Side]:
+        place = self._places.new()
+        place.make(STREAMS)
+        self._read = place.about
+        warming = FeederProcess(make_warming_feeder, place, self._timeline)
+        feeder = FeederProcess(make_feeder, place, self._timeline)
         side: Side | None = None
         try:
             view.state = "starts"
             self._say(f"{view.title} starts")
             warming.start()
-            side = make(folder)
+            side = make(place)
             side.start()
             feeder.prepare()
             patience = time.monotonic() + _WARM
@@ -137,7 +138,7 @@ class Tour:
             if side is not None:
                 self._wait(0.0)
                 side.stop()
-            shutil.rmtree(folder, ignore_errors=True)
+            place.remove()
         view.state = "done"
         return outcome, side
 
@@ -236,8 +237,8 @@ class Tour:
     def _about(self, spark: Any) -> dict[str, str]:
         timeline = self._timeline
         return {
-            "rows": f"sensors and weather stations, seed {SEED}, Poisson arrivals, files every {EVERY * 1000:.0f} ms;"
-            " both sides read the same files at the same times after their start",
+            "rows": f"sensors and weather stations, seed {SEED}, Poisson arrivals, {self._read}"
+            " at the same times after their start",
             "plain": f"{len(self._queries)} queries of Structured Streaming with foreachBatch, as soon as possible;"
             " functions as Arrow functions; in the session that Headgate makes, whose settings are faster than Spark's"
             " defaults",

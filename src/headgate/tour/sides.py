@@ -15,6 +15,7 @@ from headgate.engine import Engine
 from headgate.graph.queries import Sink
 from headgate.tour import functions
 from headgate.tour.answers import Answers
+from headgate.tour.places import TourPlace
 from headgate.tour.plan import FIRST_POLICY, STREAMS, UPDATING, TourQuery, declarations
 
 BUDGET = 0.25
@@ -39,7 +40,7 @@ class Side(Protocol):
     answers: Answers
 
     def start(self) -> None:
-        """Starts all queries; they read what is in the folders."""
+        """Starts all queries; they read the rows that are there."""
         ...
 
     def warm(self) -> bool:
@@ -58,11 +59,11 @@ class Side(Protocol):
 
 
 class PlainSide:
-    """21 streaming queries over the same two folders, in the session that Headgate makes."""
+    """21 streaming queries over the same two streams, in the session that Headgate makes."""
 
     title = "plain Structured Streaming"
 
-    def __init__(self, spark: Any, queries: Sequence[TourQuery], folder: str) -> None:
+    def __init__(self, spark: Any, queries: Sequence[TourQuery], place: TourPlace) -> None:
         from pyspark.sql.pandas.functions import arrow_udf
 
         vectorized: Any = arrow_udf
@@ -70,14 +71,14 @@ class PlainSide:
         self._queries = queries
         for name in ("spread", "fahrenheit"):
             spark.udf.register(name, vectorized(getattr(functions, name), "double"))
+        schemas = {stream: columns for stream, columns, _ in declarations(place)}
         self._plain = Plain(
             spark,
             {query.name: query.select for query in queries},
             STREAMS,
-            folder,
+            lambda stream: place.read(spark, stream, schemas[stream]),
             self.answers.add,
             delay=0.2,
-            schemas={stream: columns for stream, columns, _ in declarations(folder)},
             updating=UPDATING,
         )
 
@@ -102,11 +103,11 @@ class HeadgateSide:
 
     title = "Headgate"
 
-    def __init__(self, spark: Any, head: str, queries: Sequence[TourQuery], folder: str) -> None:
+    def __init__(self, spark: Any, head: str, queries: Sequence[TourQuery], place: TourPlace) -> None:
         self.answers = Answers()
         self.engine = Engine(FIRST_POLICY, spark=spark, budget=BUDGET)
         self.engine.execute(head, file="forest.sql")
-        for _, _, statement in declarations(folder):
+        for _, _, statement in declarations(place):
             self.engine.execute(statement)
         for query in queries:
             spec = {"latency": LATENCY} if query.cls == "critical" else None

@@ -145,3 +145,21 @@ def test_after_a_restart_a_query_goes_on_with_its_plan_also_if_the_other_query_i
         report = chooser.choices.report("q1")
         assert report is not None
         assert report["running"] in (SHARED, BEFORE)
+
+
+def test_a_plan_of_which_another_query_runs_a_part_with_its_own_state_is_offered_when_that_is_gone() -> None:
+    first, second = compiled(JOINED, JOINED)
+    chooser = Chooser()
+    chooser.planned([first, second], choosing=False)
+    assert NAME in chooser.choices.offered({})["q0"]
+    chooser.planned([first, second], {"q1": NAME})
+    assert NAME not in chooser.choices.offered({})["q0"]
+    report = chooser.choices.report("q0")
+    assert report is not None
+    assert "query q1 runs a part of that plan" in report["others"][NAME]
+    assert chooser.planned([first, second], {"q0": NAME, "q1": NAME})["q0"].plan == first.plan
+    chooser.planned([first])
+    report = chooser.choices.report("q0")
+    assert report is not None
+    assert report["others"][NAME] is None
+    assert NAME in chooser.choices.offered({})["q0"]

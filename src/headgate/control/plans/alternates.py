@@ -11,6 +11,7 @@ from headgate.control.plans.shared_aggregate import shared_aggregates
 from headgate.graph.carrying import carried_state
 from headgate.graph.operators import Operator
 from headgate.graph.queries import Query
+from headgate.runtime.scaling import is_scaled, scalable
 
 WRITTEN = "as written"
 
@@ -18,16 +19,18 @@ WRITTEN = "as written"
 def alternates(query: Query, others: Iterable[Query] = ()) -> dict[str, Operator]:
     """The plans of a query: the one as written, and those that differ from it in one respect.
 
-    `others`: the other running queries, each with its current plan.
+    `others`: the other running queries, each with its current plan. Results that are scaled while rows are shed must
+    be so under every plan.
     """
     plan = query.plan
-    return {
+    found = {
         WRITTEN: separated(plan),
         **predicate_orders(plan),
         **lookup_orders(plan),
         **early_aggregates(plan),
         **shared_aggregates(plan, (other for other in others if other.name != query.name)),
     }
+    return {name: each for name, each in found.items() if scalable(each)} if is_scaled(query) else found
 
 
 def reason_not_switchable(running: Operator, other: Operator, beside: Iterable[Query] = ()) -> str | None:

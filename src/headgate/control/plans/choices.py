@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headgate.control.operator_figures import OperatorFigures
@@ -30,8 +30,6 @@ class Chosen:
     initial_plan: str
     plans: dict[str, Operator]
     running: str = ""
-    obstacles: dict[str, str] = field(default_factory=dict)
-    """Why the query cannot change to other plans, by the names of these plans."""
 
     @property
     def now(self) -> Operator:
@@ -100,10 +98,10 @@ class PlanChoices:
                 free = [
                     n
                     for n, plan in chosen.plans.items()
-                    if n != chosen.initial_plan and not reason_not_switchable(chosen.now, plan)
+                    if n != chosen.initial_plan and not reason_not_switchable(chosen.now, plan, self._beside(name))
                 ]
-                beside = (other.now for each, other in self._known.items() if each != name)
-                costs = _costs({n: chosen.plans[n] for n in free}, {n for plan in beside for n in plan.walk()}, network)
+                nodes = {n for query in self._beside(name) for n in query.plan.walk()}
+                costs = _costs({n: chosen.plans[n] for n in free}, nodes, network)
                 found[name] = tuple(sorted(free, key=lambda n: costs[n]))
             return found
 
@@ -123,12 +121,15 @@ class PlanChoices:
                 return None
             running = chosen.running or chosen.initial_plan
             others = {
-                name: reason_not_switchable(chosen.now, plan) for name, plan in chosen.plans.items() if name != running
+                name: reason_not_switchable(chosen.now, plan, self._beside(query))
+                for name, plan in chosen.plans.items()
+                if name != running
             }
-            return {
-                "running": running,
-                "others": {name: chosen.obstacles.get(name, why) for name, why in others.items()},
-            }
+            return {"running": running, "others": others}
+
+    def _beside(self, name: str) -> Iterator[Query]:
+        """The other queries with the plans that they run."""
+        return (replace(each.question, plan=each.now) for other, each in self._known.items() if other != name)
 
     def _continues(self, query: Query) -> bool:
         chosen = self._known.get(query.name)
@@ -152,11 +153,8 @@ class PlanChoices:
     def _change(self, chosen: Chosen, name: str, beside: Sequence[Query]) -> None:
         if name == chosen.running or (name or chosen.initial_plan) not in chosen.plans:
             return
-        why = reason_not_switchable(chosen.now, chosen.plans[name or chosen.initial_plan], beside)
-        if why is None:
+        if reason_not_switchable(chosen.now, chosen.plans[name or chosen.initial_plan], beside) is None:
             chosen.running = name
-        else:
-            chosen.obstacles[name or chosen.initial_plan] = why
 
     def _note(self, query: str, name: str, costs: Mapping[str, float]) -> None:
         shared = f"; {name.removeprefix(PREFIX)} computes most of it already" if name.startswith(PREFIX) else ""

@@ -1,6 +1,8 @@
 """Operators as immutable data: the nodes of the query graph, one per file. `operator.py` defines their interface."""
 
 from headgate.graph.operators.aggregate import Aggregate, AggregateCall
+from headgate.graph.operators.current_join import CurrentJoin
+from headgate.graph.operators.current_top import CurrentTop
 from headgate.graph.operators.distinct import Distinct
 from headgate.graph.operators.exchange import Candidates, Merge, Partial, Send
 from headgate.graph.operators.expand import Expand
@@ -19,6 +21,7 @@ KINDS: dict[str, type[Operator]] = {
     each.__name__.lower(): each
     for each in (
         *(Source, Select, Project, Expand, Split, Union, Aggregate, Join, Lookup, Distinct, Top),
+        *(CurrentTop, CurrentJoin),
         *(Send, Partial, Merge, Candidates),
     )
 }
@@ -30,6 +33,8 @@ __all__ = [
     "AggregateCall",
     "Binary",
     "Candidates",
+    "CurrentJoin",
+    "CurrentTop",
     "Distinct",
     "Expand",
     "Join",

@@ -11,7 +11,7 @@ from headgate.expressions.keys import flat_types, flatten, one_chunk, rebuild
 from headgate.graph.operators import Aggregate
 from headgate.operators.aggregate.calls import Calls
 from headgate.operators.aggregate.output import AggregateOutput
-from headgate.operators.batch import FOREVER, NEVER, Arrival, Batch
+from headgate.operators.batch import Arrival, Batch
 from headgate.operators.columns import NarrowInput, record
 from headgate.operators.contract import Snapshot
 from headgate.operators.division import StateKeys, StateRows, run_parts, run_tables
@@ -20,6 +20,7 @@ from headgate.operators.matching import Matcher
 from headgate.operators.registry import implements
 from headgate.operators.runs import Runs
 from headgate.operators.settings import Settings
+from headgate.operators.weights import expanded
 
 
 @implements(Aggregate, when=lambda node: node.window is None)
@@ -56,6 +57,7 @@ class LiveChanges:
     def _read(self, batch: Batch) -> tuple[list[pa.Array], list[pa.Array], int]:
         """The flat keys and the inputs of the calls of each row, and the number of rows."""
         exprs = self._exprs
+        batch = expanded(batch)
         if batch.mask is not None:
             batch, exprs = self._input.materialized(batch), self._input.exprs
         rows = batch.rows.num_rows
@@ -86,8 +88,7 @@ class LiveChanges:
         else:
             batches = []
         self._started = True
-        # Nothing is known about event times: a group may change until the end of the stream.
-        return batches, FOREVER if watermark >= FOREVER else NEVER
+        return batches, watermark
 
     def _changed(self, keys: list[pa.Array], states: list[pa.Array]) -> list[Batch]:
         """Updates the groups; returns the new rows of those that are emitted, or were before."""
@@ -121,6 +122,19 @@ class LiveChanges:
         if not rows_now.num_rows:
             return []
         return [Batch(rows_now, Arrival.at(self._output.newest, rows_now.num_rows))]
+
+    def current(self) -> list[Batch]:
+        """The groups that have been emitted, as they are now."""
+        found: list[Batch] = []
+        for run in self._runs:
+            shown = ~run.flags & one_chunk(run.table.column("shown")).to_numpy(zero_copy_only=False)
+            *columns, _ = [one_chunk(c) for c in run.table.filter(pa.array(shown)).combine_chunks().columns]
+            size = int(shown.sum())
+            if size:
+                values = [*rebuild(columns[: self._keys], self._key_types), *self._calls.results(columns[self._keys :])]
+                rows = record([*values, pa.array(np.zeros(size, bool))], self._names, size)
+                found.append(Batch(rows, Arrival.at(self._output.newest, size)))
+        return found
 
     def _passing(self, rows: pa.RecordBatch, size: int) -> np.ndarray:
         if self._having is None:

@@ -23,6 +23,7 @@ from headgate.operators.matching import Matcher
 from headgate.operators.registry import implements
 from headgate.operators.runs import Run, Runs
 from headgate.operators.settings import Settings
+from headgate.operators.weights import expanded
 from headgate.operators.windows import microseconds, window_column
 
 Ints = npt.NDArray[np.int64]
@@ -68,6 +69,7 @@ class LiveSessions:
     def process(self, port: int, batch: Batch) -> list[Batch]:
         self._output.arrived(batch.arrival)
         exprs = self._exprs
+        batch = expanded(batch)
         if batch.mask is not None:
             batch, exprs = self._input.materialized(batch), self._input.exprs
         times, valid = microseconds(evaluate(exprs[0], batch))

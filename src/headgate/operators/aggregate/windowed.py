@@ -24,6 +24,7 @@ from headgate.operators.division import StateKeys, StateRows
 from headgate.operators.evaluate import evaluate
 from headgate.operators.registry import implements
 from headgate.operators.settings import Settings
+from headgate.operators.weights import expanded
 from headgate.operators.windows import Panes, microseconds, window_column
 
 Ints = npt.NDArray[np.int64]
@@ -78,6 +79,7 @@ class LiveWindowed:
     def _read(self, batch: Batch) -> tuple[Ints, list[pa.Array], list[pa.Array]]:
         """The rows that are in time: the code, the flat keys and the inputs of the calls of each."""
         exprs = self._exprs
+        batch = expanded(batch)
         if batch.mask is not None:
             batch, exprs = self._input.materialized(batch), self._input.exprs
         if self._by_rows:

@@ -35,10 +35,23 @@ class ClassAmos(Amos):
         self._cls = cls
         self._total = Performance()
         self._levels = (0.0, 0.0, 0.0, 0.0)
+        self._resumed = False
 
     @property
     def subject(self) -> str:
         return self._cls
+
+    def refresh(self, view: View, now: float) -> bool:
+        if self._resumed:
+            # What came since it was saved is not the result of its candidate.
+            self._resumed = False
+            self._before, self._since = self.measure(view, now), now
+            self._found = self.situation(view, self._before)
+        return super().refresh(view, now)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self._resumed = True
 
     def measure(self, view: View, now: float) -> Performance:
         topology, queues = view.topology, view.queues
@@ -80,6 +93,11 @@ def _learning(policy: Auto) -> str:
     return described(replace(policy, k=1.0, shares={}, cuts=CUTS[0]))
 
 
+def _apart_from_candidates(policy: Auto) -> str:
+    """`_learning` without the candidates."""
+    return _learning(replace(policy, policies=(HighestRate(),)))
+
+
 def _candidates() -> tuple[Policy, ...]:
     return (HighestRate(), Fifo(), Chain(), MostTuples())
 
@@ -103,6 +121,8 @@ class Auto(SelectionParameters, Policy):
         if not self.policies:
             raise PolicyError("policy 'auto' needs at least one candidate")
         self._objectives: Objectives = {}
+        # What was learned about other candidates, by these and by class.
+        self._others: dict[str, dict[str, Any]] = {}
 
     @property
     def generation(self) -> int:
@@ -112,9 +132,17 @@ class Auto(SelectionParameters, Policy):
         return cls.priority * self.shares.get(cls.name, 1.0)
 
     def continues(self, before: Policy) -> None:
-        """Keeps what the classes have learned if only shares, period or cut differ."""
-        if isinstance(before, Auto) and _learning(before) == _learning(self):
-            self._classes = before._classes
+        """Keeps what the classes have learned if only shares, period or cut differ. What was learned about other
+        candidates is kept until these run again: the run-time optimizer fixes a class to one of them for a while."""
+        if not isinstance(before, Auto) or _apart_from_candidates(before) != _apart_from_candidates(self):
+            return
+        earlier, present = _learning(before), _learning(self)
+        if earlier == present:
+            self._classes, self._others = before._classes, before._others
+            return
+        self._others = {**before._others, earlier: {cls: amos.state() for cls, amos in before._classes.items()}}
+        for cls, known in self._others.pop(present, {}).items():
+            self.inner_of(cls).restore(known)
 
     def inner_of(self, cls: str) -> ClassAmos:
         """The selection of a class; it starts with the first candidate."""
@@ -174,8 +202,9 @@ class Auto(SelectionParameters, Policy):
         return {cls: amos.current.name for cls, amos in self._classes.items()}
 
     def state(self) -> dict[str, Any]:
-        return {"classes": {cls: amos.state() for cls, amos in self._classes.items()}}
+        return {"classes": {cls: amos.state() for cls, amos in self._classes.items()}, "others": dict(self._others)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
+        self._others = dict(state.get("others", {}))
         for cls, known in state["classes"].items():
             self.inner_of(cls).restore(known)

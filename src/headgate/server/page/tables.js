@@ -27,11 +27,14 @@ export class Queries {
   }
 
   #row(query) {
-    const spec = query.spec?.met === false ? h("span", { class: "missed", title: "the spec is missed" }, " ✗ spec") : null;
+    const best = query.spec?.latency?.best;
+    const why = best === undefined ? "the spec is missed" : `the spec cannot be met: ${best.toPrecision(3)} s is the best`;
+    const spec = query.spec?.met === false ? h("span", { class: "missed", title: why }, " ✗ spec") : null;
+    const shed = query.shed_share ? ` ${Math.round(100 * query.shed_share)}% shed` : null;
     const row = h("tr", { class: query.name === this.chosen ? "chosen" : null },
       h("td", {}, h("button", { class: "link", type: "button", "data-key": `name ${query.name}`, onclick: () => this.choose(query.name) }, query.name)),
       h("td", {}, h("span", { class: `cls ${this.colours.get(query.class) ?? "k5"}` }, query.class)),
-      h("td", {}, h("span", { class: `state-${query.state}` }, query.state), spec),
+      h("td", {}, h("span", { class: `state-${query.state}` }, query.state), spec, shed),
       h("td", { class: "n", "data-label": "results" }, count(query.published ?? 0)),
       h("td", { class: "n", "data-label": "p50" }, duration(query.latency?.p50)),
       h("td", { class: "n", "data-label": "p99" }, duration(query.latency?.p99)),

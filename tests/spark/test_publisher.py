@@ -1,0 +1,136 @@
+"""The publisher with sinks that are slow or stand still: epochs wait, and `close` ends in time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.commit import Commit
+from headgate.spark.messages import WrittenFile
+from headgate.spark.publisher import Publisher
+from headgate.spark.results import HostWriter, Results
+from headgate.spark.written_files import WrittenFiles
+from tests.waiting import LIMIT, wait_until
+
+
+class NoLetters(HostWriter):
+    def stage(self, results: Results, attempt: str) -> list[WrittenFile]:
+        return []
+
+    def publish(self, results: Results) -> None: ...
+
+
+class Files(WrittenFiles):
+    """Takes a file when `turn` allows it."""
+
+    def __init__(self) -> None:
+        self.turn = threading.Semaphore(0)
+        self.taken: list[str] = []
+
+    def publish(self, file: WrittenFile, again: bool) -> None:
+        self.turn.acquire()
+        self.taken.append(file.final)
+
+
+class Slow:
+    """A publisher over such a sink."""
+
+    def __init__(self, root: Path, most_waiting: int = 3) -> None:
+        self.checkpoint = Checkpoint(str(root / "ck"))
+        self.files, self.failed = Files(), threading.Event()
+        self.publisher = Publisher(
+            self.checkpoint,
+            lambda query, sink: pytest.fail("no query has a sink"),
+            NoLetters(),
+            lambda epoch: None,
+            self.failed.set,
+            files=self.files,
+            most_waiting=most_waiting,
+        )
+
+    def put(self, epoch: int) -> None:
+        file = WrittenFile("q", "/nowhere", "", str(epoch), 1)
+        commit = Commit(epoch, {}, written=(file,))
+        self.checkpoint.commit(commit)
+        self.publisher.put(commit, {})
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Slow]:
+    found = Slow(tmp_path)
+    yield found
+    for _ in range(100):
+        found.files.turn.release()
+
+
+def test_epochs_wait_while_too_many_wait_for_the_sinks(slow: Slow) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        # One is being published, three wait.
+        for epoch in range(4):
+            threads.submit(slow.put, epoch).result(LIMIT)
+        fifth = threads.submit(slow.put, 4)
+        slow.files.turn.release()
+        fifth.result(LIMIT)
+        sixth = threads.submit(slow.put, 5)
+        wait_until(lambda: slow.checkpoint.newest() is not None and slow.checkpoint.newest().epoch == 5)  # type: ignore[union-attr]
+        assert not sixth.done()
+        # Nothing waits for a sink when the engine stops.
+        slow.publisher.hurry()
+        sixth.result(LIMIT)
+    for _ in range(5):
+        slow.files.turn.release()
+    slow.publisher.close()
+    assert slow.files.taken == [str(epoch) for epoch in range(6)]
+    assert slow.publisher.failure is None
+
+
+def test_close_has_one_limit_for_all_epochs(slow: Slow) -> None:
+    """Each epoch is published well within the limit, and all together are not."""
+    done = threading.Event()
+
+    def drip() -> None:
+        while not done.wait(0.05):
+            slow.files.turn.release()
+
+    slow.publisher._most_waiting = 1_000
+    for epoch in range(400):
+        slow.put(epoch)
+    threading.Thread(target=drip, daemon=True).start()
+    slow.publisher.close(0.5)
+    done.set()
+    assert slow.failed.is_set()
+    assert "the next start" in str(slow.publisher.failure)
+    assert len(slow.files.taken) < 400
+    left = 399 - slow.checkpoint.published()
+    again = Publisher(
+        slow.checkpoint,
+        lambda *_: pytest.fail("no query has a sink"),
+        NoLetters(),
+        lambda _: None,
+        threaded=False,
+        files=slow.files,
+    )
+    for _ in range(500):
+        slow.files.turn.release()
+    assert again.republish() == left
+
+
+def test_a_sink_that_stands_still_does_not_hold_up_the_end(slow: Slow) -> None:
+    slow.put(0)
+    slow.publisher.close(0.05)
+    assert "the last 1 epochs" in str(slow.publisher.failure)
+
+
+def test_a_sink_that_cannot_be_closed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: NoLetters) -> None:
+        raise OSError("the broker is gone")
+
+    monkeypatch.setattr(NoLetters, "close", broken)
+    slow = Slow(tmp_path)
+    slow.publisher.close(LIMIT)
+    assert "the broker is gone" in str(slow.publisher.failure)

@@ -1,0 +1,60 @@
+"""A change of the placement that is due: what happens if queries change, or are paused, before it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from headgate.spark.balance import Balance
+from headgate.spark.placement import Placement
+from headgate.spark.plan import Plan
+from headgate.spark.rebalancing import Rebalancing
+from tests.spark.test_balance import on, queries
+
+
+class FakeDriver:
+    """Keeps what is to be done after the epoch; has the present plan, as epochs do."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.due: list[Callable[[], object]] = []
+
+    def submit(self, action: Callable[[], object]) -> None:
+        self.due.append(action)
+
+    def replan(self, make: Callable[[Any], Plan]) -> None:
+        self.plan = make(None)
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    monkeypatch.setattr(Balance, "better", lambda *_: on(1, 0, 1, 0))
+    found = FakeDriver(Plan(queries(), "cqc", placement=on(0, 0, 1, 1)))
+    Rebalancing(cast(Any, found), cast(Any, found)).report({"operators": []})
+    assert len(found.due) == 1
+    return found
+
+
+def _done(driver: FakeDriver) -> Placement | None:
+    driver.due.pop()()
+    return driver.plan.placement
+
+
+def test_the_placement_is_changed(driver: FakeDriver) -> None:
+    assert _done(driver) == on(1, 0, 1, 0)
+
+
+def test_a_query_that_is_paused_meanwhile_keeps_its_place(driver: FakeDriver) -> None:
+    """Its rows cannot be moved: the change would end the engine."""
+    first, *others = driver.plan.queries
+    driver.plan = replace(driver.plan, queries=(replace(first, pause="keep"), *others))
+    assert _done(driver) == on(0, 0, 1, 1)
+
+
+def test_a_query_of_the_same_name_with_another_plan(driver: FakeDriver) -> None:
+    first, second, *others = driver.plan.queries
+    driver.plan = replace(driver.plan, queries=(replace(first, plan=second.plan), second, *others))
+    assert _done(driver) == on(0, 0, 1, 1)
