@@ -4,12 +4,13 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 BIN := .venv/bin
 STAMP := .venv/.installed
+# The newest versions of Spark that Delta and Iceberg are published for.
 DELTA_SPARK ?= 4.2.0
-DELTA = .venv-delta-$(DELTA_SPARK)
+ICEBERG_SPARK ?= 4.1.4
 # One process a core, each with its own Spark session; a process that is done takes tests from another.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: setup test test-all test-threads cluster delta lint format types demo bench docs clean java kafka kafka-stop
+.PHONY: setup test test-all test-threads cluster delta iceberg lint format types demo bench docs clean java kafka kafka-stop
 
 setup: java $(STAMP)
 
@@ -26,10 +27,11 @@ java:
 test: setup
 	$(PYTEST)
 
-# Also the slow tests, everything asked of Spark again, and more generated examples; all but those of `make cluster`
-# and `make delta`.
+# Also the slow tests, everything asked of Spark again, and more generated examples; all but those of `make cluster`,
+# `make delta` and `make iceberg`.
 test-all: setup
-	HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "slow or not slow" --timeout 3600 --ignore tests/cluster --ignore tests/delta
+	HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "slow or not slow" --timeout 3600 \
+	  --ignore tests/cluster --ignore tests/delta --ignore tests/iceberg
 	$(MAKE) test-threads
 
 # Threads switch every microsecond, so that races happen that are rare otherwise.
@@ -40,16 +42,21 @@ test-threads: setup
 cluster: setup
 	$(BIN)/python -m pytest -m "slow or not slow" --timeout 3600 tests/cluster
 
-# Delta needs a Spark that it is published for, which may be older than the pinned one: an environment of its own.
-delta: java $(DELTA)/.installed
-	$(DELTA)/bin/python -m pytest -m "slow or not slow" --timeout 3600 tests/delta
+# Delta and Iceberg need a Spark that they are published for, which may be older than the pinned one: each version has
+# an environment of its own.
+delta: ENVIRONMENT = .venv-spark-$(DELTA_SPARK)
+delta: .venv-spark-$(DELTA_SPARK)/.installed
+iceberg: ENVIRONMENT = .venv-spark-$(ICEBERG_SPARK)
+iceberg: .venv-spark-$(ICEBERG_SPARK)/.installed
+delta iceberg: java
+	$(ENVIRONMENT)/bin/python -m pytest -m "slow or not slow" --timeout 3600 tests/$@
 
-$(DELTA)/.installed: pyproject.toml constraints.txt
-	test -x $(DELTA)/bin/python || $(PYTHON) -m venv $(DELTA)
-	grep -v -e '^pyspark==' -e '^py4j==' constraints.txt > $(DELTA)/constraints.txt
-	$(DELTA)/bin/python -m pip install --quiet --disable-pip-version-check -c $(DELTA)/constraints.txt \
-	  -e '.[dev]' 'pyspark==$(DELTA_SPARK)'
-	@touch $(DELTA)/.installed
+.venv-spark-%/.installed: pyproject.toml constraints.txt
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	grep -v -e '^pyspark==' -e '^py4j==' constraints.txt > $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c $(@D)/constraints.txt \
+	  -e '.[dev]' 'pyspark==$*'
+	@touch $@
 
 lint: setup
 	$(BIN)/ruff check src tests
@@ -80,4 +87,4 @@ bench: setup
 	$(BIN)/headgate bench --all
 
 clean:
-	rm -rf .venv .venv-delta-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-spark-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

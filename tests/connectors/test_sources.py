@@ -75,6 +75,9 @@ def test_every_option_reaches_the_reader(name: str) -> None:
     for options in _settings(sources()[name]):
         for ours in OURS:
             options.pop(ours, None)
+        if name == "iceberg" and "path" in options:
+            # In the JVM a folder becomes a table of a catalog: tests/iceberg reads folders.
+            options["table"] = options.pop("path")
         own = columns.split(", ") if name != "socket" else ["value STRING"]
         recorder = Recorder(tuple(column.split()[0] for column in own))
         stream = stream_of(name, clause(options), ", ".join(own))
@@ -83,6 +86,7 @@ def test_every_option_reaches_the_reader(name: str) -> None:
         assert {key: recorder.given[key] for key in options} == options
         reached |= set(recorder.given)
     declared = set(sources()[name].options.names) - OURS - {"sourceArchiveDir"}
+    declared -= {"path"} if name == "iceberg" else set()
     assert declared <= reached
 
 

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from headgate.spark.packages import DELTA, PackageError, at_start, fetched
-from headgate.spark.session import local_session
+from headgate.connectors.delta_table import DeltaTable
+from tests.table_formats.lake import Kind, Lake
+
+DELTA = Kind(
+    DeltaTable,
+    "make delta",
+    "_delta_log/*.json",
+    lambda table: (f"OPTIMIZE {table}", f"VACUUM {table}"),
+    # VACUUM lists a table with so many tasks, by default 10,000.
+    settings=lambda folder: {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "2"},
+)
 
 
 @pytest.fixture(scope="session")
-def delta(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session of its own process: `make delta` runs these tests alone, with a Spark that Delta is published for."""
-    try:
-        fetched(DELTA)
-    except PackageError as missing:
-        pytest.skip(f"make delta runs it: {missing}")
-    from pyspark.sql import SparkSession
-
-    if SparkSession.getActiveSession() is not None:
-        pytest.skip("make delta runs it: a session without Delta was started before")
-    place = str(tmp_path_factory.mktemp("warehouse"))
-    session = local_session("headgate-delta", {**at_start({DELTA}), "spark.sql.warehouse.dir": place})
-    yield session
-    session.stop()
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    yield from DELTA.lake(tmp_path_factory)

@@ -99,6 +99,8 @@ QUERY = "CREATE QUERY q INTO {} AS SELECT v FROM s"
         (QUERY.format("parquet OPTIONS (path '/tmp/x')"), "/tmp/x is outside"),
         (QUERY.format("delta OPTIONS (path 'out', checkpointLocation '/x')"), "checkpointLocation is not allowed"),
         (QUERY.format("delta OPTIONS (table 'delta.`/etc`')"), "is not the name of a table"),
+        (QUERY.format("iceberg OPTIONS (path '/tmp/x')"), "/tmp/x is outside"),
+        (QUERY.format("iceberg OPTIONS (path 'out', write.data.path '/x')"), "write.data.path is not allowed"),
         (QUERY.format("callback OPTIONS (function 'os:system')"), "functions of os are not allowed"),
         (QUERY.format("noop") + " WHERE reflect('java.lang.System', 'exit', 1) = ''", "calls Java methods"),
         ("CREATE QUERY q AS SELECT builtin.`Java_Method` ('a', 'b') FROM s", "calls Java methods"),

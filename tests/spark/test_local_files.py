@@ -54,6 +54,7 @@ def _listed(hadoop: Any, files: Any, folder: Path) -> set[tuple[Any, ...]]:
 
 def test_spark_uses_it(spark: Any, files: Any) -> None:
     assert files.getClass().getName() == "headgate.LocalFiles"
+    assert files.getScheme() == "file"
     assert use_local_files(spark.sparkContext), "a second time changes nothing"
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pyspark
 import pytest
 
-from headgate.connectors.registry import SparkStreams, open_sink
-from headgate.spark.packages import DELTA, KAFKA, Library, Package, PackageError, at_start, fetched
+from headgate.connectors.registry import SparkStreams, open_sink, open_table
+from headgate.graph.queries import Table
+from headgate.spark.packages import DELTA, ICEBERG, KAFKA, Library, Package, PackageError, at_start, fetched
 from headgate.spark.results import SinkError
 from headgate.spark.source_rows import SourceError
 from tests.connectors.declared import query_into, stream_of
@@ -86,6 +87,13 @@ def test_settings_of_a_package_are_given_at_the_start(home: Path) -> None:
     DELTA.folder().mkdir(parents=True)
     (DELTA.folder() / "delta.jar").touch()
     assert at_start({DELTA}) == {"spark.jars": str(DELTA.folder() / "delta.jar"), **dict(DELTA.settings)}
+    ICEBERG.folder().mkdir(parents=True)
+    (ICEBERG.folder() / "iceberg.jar").touch()
+    both = at_start({DELTA, ICEBERG})
+    assert both["spark.jars"].split(",") == [str(DELTA.folder() / "delta.jar"), str(ICEBERG.folder() / "iceberg.jar")]
+    assert both["spark.sql.extensions"].split(",") == [
+        dict(each.settings)["spark.sql.extensions"] for each in (DELTA, ICEBERG)
+    ]
     own = {"spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,org.example.Other"}
     assert at_start({DELTA}, own) == {}, "the user's settings have it"
 
@@ -128,8 +136,17 @@ def test_a_connector_that_cannot_be_had_is_one_line(home: Path) -> None:
     with pytest.raises(SinkError, match=r"^query q: Spark has no sink kafka: there is no Maven .* --jars$"):
         open_sink(_Without(), query, query.sinks[0], "run")
     assert str(KAFKA.folder()).startswith(str(home))
-    query = query_into("delta", "OPTIONS (path 'x')")
-    with pytest.raises(SinkError, match=r"^query q: sink delta: Delta cannot be had: there is no Maven"):
+
+
+@pytest.mark.parametrize("title", ["Delta", "Iceberg"])
+def test_a_format_that_cannot_be_had_is_one_line(home: Path, title: str) -> None:
+    name = title.lower()
+    options = "OPTIONS (path 'x')"
+    query = query_into(name, options)
+    with pytest.raises(SinkError, match=rf"^query q: sink {name}: {title} cannot be had: there is no Maven .* --jars$"):
         open_sink(_Without(), query, query.sinks[0], "run")
-    with pytest.raises(SourceError, match=r"^stream s: source delta: Delta cannot be had: there is no Maven"):
-        SparkStreams(_Without()).open([stream_of("delta", "OPTIONS (path 'x')", "k INT")])
+    with pytest.raises(SourceError, match=rf"^stream s: source {name}: {title} cannot be had: there is no Maven"):
+        SparkStreams(_Without()).open([stream_of(name, options, "k INT")])
+    table = Table("t", query.schema, name, {"path": "x"})
+    with pytest.raises(SourceError, match=rf"^table t: source {name}: {title} cannot be had: there is no Maven"):
+        open_table(_Without(), table)

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from headgate.connectors.avro_values import AVRO_OPTIONS, avro_problem, decoded
+from headgate.connectors.columns import named
 from headgate.connectors.contract import Guarantee, SourceGroup, quoted
 from headgate.connectors.kafka_cluster import SERVERS, ClusterProblem, check, require, subscribed, topic_problem
 from headgate.connectors.spark_format import SparkFormatSource, check_columns
@@ -162,9 +163,9 @@ def _rows(stream: Stream, frame: Any, form: str, group: SourceGroup) -> SourceRo
     """The declared columns: those of the value, and those that are Kafka's own."""
     left = _from_value(stream.options, stream.schema)
     kept = [] if group.member is None else [group.member]
-    own = [f"{_own_sql(option, stream)} AS {_named(name)}" for option, name in _own_columns(stream.options)]
-    names = [_named(name) for _, name in _own_columns(stream.options)]
-    values = [_named(name) for name in left.names]
+    own = [f"{_own_sql(option, stream)} AS {named(name)}" for option, name in _own_columns(stream.options)]
+    names = [named(name) for _, name in _own_columns(stream.options)]
+    values = [named(name) for name in left.names]
     text = "CAST(value AS STRING)"
     if form == "text":
         [column] = values
@@ -216,7 +217,3 @@ def _own_sql(option: str, stream: Stream) -> str:
         return column
     text = valid_text("CAST(key AS STRING)", STRING)
     return text if type_ == STRING else f"try_cast({text} AS {sql_name(type_)})"
-
-
-def _named(column: str) -> str:
-    return f"`{column.replace('`', '``')}`"

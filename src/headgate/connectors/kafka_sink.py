@@ -10,6 +10,7 @@ from functools import reduce
 from typing import Any
 
 from headgate.connectors.avro_values import AVRO_OPTIONS, avro_problem, encoded
+from headgate.connectors.columns import columns_problem, listed, named
 from headgate.connectors.contract import Guarantee, ResultSink, quoted
 from headgate.connectors.csv import CsvSink
 from headgate.connectors.json import JsonSink
@@ -92,9 +93,9 @@ class KafkaSink(ResultSink):
         if wrong is not None:
             return OptionProblem("topic", wrong)
         for option in ("topic_column", "headers"):
-            for name in _listed(options.get(option, "")):
-                if name.lower() not in types:
-                    return OptionProblem(option, f"{option} names {name}, which is no column of the query; {has}")
+            missing = columns_problem(options, option, schema)
+            if missing is not None:
+                return missing
         column = options.get("topic_column")
         if column is not None and types[column.lower()] != STRING:
             found = sql_name(types[column.lower()])
@@ -176,12 +177,12 @@ class KafkaWriter(ExecutorWriter):
 def messages(rows: OutboxRows, options: Mapping[str, str]) -> list[str]:
     """Spark SQL over the columns of `rows`: a message's `topic`, `value`, `key` and `headers`."""
     query = rows.query
-    names = [_named(name) for name in query.schema.names]
+    names = [named(name) for name in query.schema.names]
     form = VALUE_FORMAT.chosen(options)
     row = f"struct({', '.join(names)})"
     match form:
         case "raw":
-            chosen = {name.lower(): _named(name) for name in query.schema.names}
+            chosen = {name.lower(): named(name) for name in query.schema.names}
         case "text":
             chosen = {"value": names[0]}
         case "avro":
@@ -198,7 +199,7 @@ def messages(rows: OutboxRows, options: Mapping[str, str]) -> list[str]:
     if headers:
         chosen["headers"] = f"array({', '.join(headers)})"
     topic = options.get("topic_column")
-    chosen["topic"] = _named(topic) if topic is not None else _text(options["topic"])
+    chosen["topic"] = named(topic) if topic is not None else _text(options["topic"])
     return [f"{sql} AS {name}" for name, sql in chosen.items()]
 
 
@@ -206,7 +207,7 @@ def _key(rows: OutboxRows, options: Mapping[str, str]) -> str | None:
     given = options.get("key")
     if given is not None:
         column = next((f for f in rows.query.schema.fields if f.name.lower() == given.lower()), None)
-        sql = given if column is None else _named(column.name)
+        sql = given if column is None else named(column.name)
         return sql if column is not None and column.type == BINARY else f"CAST({sql} AS STRING)"
     if rows.query.mode != "update":
         return None
@@ -218,7 +219,7 @@ def _key(rows: OutboxRows, options: Mapping[str, str]) -> str | None:
 
 
 def _headers(rows: OutboxRows, options: Mapping[str, str]) -> list[str]:
-    found = [(_text(name), f"CAST({_named(name)} AS STRING)") for name in _listed(options.get("headers", ""))]
+    found = [(_text(name), f"CAST({named(name)} AS STRING)") for name in listed(options, "headers")]
     if options.get("epoch_header") == "true":
         # One partition per place, read in order: an epoch that is sent again has the same numbers.
         number = f"concat({_text(f'{rows.query.name}/{rows.epoch}/')}, monotonically_increasing_id())"
@@ -248,14 +249,6 @@ def _form_problem(options: Mapping[str, str], schema: Schema) -> OptionProblem |
             had = f"{field.name} {sql_name(field.type)}"
             return OptionProblem("value_format", f"value_format raw writes the columns {', '.join(_RAW)}; not {had}")
     return None
-
-
-def _listed(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _named(column: str) -> str:
-    return f"`{column.replace('`', '``')}`"
 
 
 def _text(value: str) -> str:

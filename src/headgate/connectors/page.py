@@ -42,10 +42,21 @@ checkpoint and are published at the next start.
 Streams of one kind, columns and options are read as one source, which saves time with many streams: topics, or folders
 of which none is in another. Two streams of one topic or folder are read twice.
 
-Delta needs its jars and two settings from the start of the session. Headgate gives them to a session that it starts for
-a script with `INTO delta` or `USING delta`: Maven fetches the jars for the running Spark, if Delta is published for it.
-A session that you start needs `spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension` and
+Delta and Iceberg need their jars and settings from the start of the session. Headgate gives them to a session that it
+starts for a script with `INTO delta`, `USING iceberg` and so on: Maven fetches the jars for the running Spark. If the
+format is not published for it, one line names the newest Spark for which it is. A session that you start needs the
+jars, and for Delta `spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension` and
 `spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog`.
+
+The `table` of an Iceberg connector is a name in a catalog that you set in Spark's configuration (`spark-defaults.conf`,
+or a session that you start): `lake.db.totals` with `spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog` and
+`spark.sql.catalog.lake.type`. A `path` needs no catalog, but a file system that renames atomically: in an object store,
+use a catalog.
+
+Each epoch of an Iceberg sink adds a snapshot, which names the epoch. Remove old snapshots regularly, for example with
+`CALL lake.system.expire_snapshots('db.totals')`, since every commit writes the list of all. Headgate finds the last
+epoch after a restart in the snapshots: keep those that are younger than the longest time for which it may be stopped
+(by default five days are kept); otherwise the last epoch may be written a second time.
 
 A new source or sink is one module in `src/headgate/connectors` with one class, which declares its name, options and
 guarantee, and reads or writes; the checker, this page and the tests find it there.

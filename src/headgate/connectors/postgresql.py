@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from headgate.connectors.columns import KEY, columns_problem, key_columns
 from headgate.connectors.contract import Guarantee, ResultSink
 from headgate.connectors.csv import CsvSink
 from headgate.connectors.json import converter
-from headgate.connectors.row_key import key_problem
 from headgate.connectors.spark_format import reason
 from headgate.graph import types as t
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
@@ -60,11 +60,7 @@ class PostgresqlSink(ResultSink):
             OptionDeclaration("table", "name of the table, or `schema.table`", needed=True),
             OptionDeclaration("user", "user of the database"),
             OptionDeclaration("password", "password of the user"),
-            OptionDeclaration(
-                "key",
-                "columns, divided by commas, by which a row replaces an earlier one; queries that update need it",
-                "columns",
-            ),
+            KEY,
         )
     )
     replaces_rows = True
@@ -79,11 +75,9 @@ class PostgresqlSink(ResultSink):
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
         if not options["url"].startswith(_PREFIX):
             return OptionProblem("url", f"url must begin with {_PREFIX}; other databases are written by INTO jdbc")
-        names = [name.lower() for name in schema.names]
-        for name in _listed(options):
-            if name.lower() not in names:
-                has = ", ".join(schema.names)
-                return OptionProblem("key", f"key names {name}, which is no column of the query; it has {has}")
+        problem = columns_problem(options, KEY.name, schema)
+        if problem is not None:
+            return problem
         for field in schema.fields:
             if _type(field) is None:
                 had = f"{field.name} {sql_name(field.type)}"
@@ -93,19 +87,12 @@ class PostgresqlSink(ResultSink):
         return None
 
     def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> Writer:
-        if query.mode == "update" and not _listed(options):
-            raise SinkError(
-                f"query {query.name}: sink postgresql: the query replaces rows, and the option key is missing: name the"
-                " columns that identify a row, for example key 'k'"
-            )
-        wrong = key_problem(query, _listed(options))
-        if wrong is not None:
-            raise SinkError(f"query {query.name}: sink postgresql: {wrong}")
+        key = key_columns(query, self.name, options)
         try:
             provide(spark, POSTGRESQL)
         except PackageError as error:
             raise SinkError(f"query {query.name}: the driver of PostgreSQL is missing: {error}") from error
-        writer = PostgresqlWriter(spark, query, options, run)
+        writer = PostgresqlWriter(spark, query, options, run, key)
         writer.prepare()
         return writer
 
@@ -113,14 +100,13 @@ class PostgresqlSink(ResultSink):
 class PostgresqlWriter(DriverWriter):
     """Copies an epoch's rows into a temporary table and merges them, by the JDBC driver in Spark's JVM."""
 
-    def __init__(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> None:
+    def __init__(self, spark: Any, query: Query, options: Mapping[str, str], run: str, key: list[str]) -> None:
         self._spark = spark
         self._query = query
         self._options = options
         self._whose = (run, query.name, options["table"])
         self._table = ".".join(_named(part) for part in options["table"].split("."))
-        given = {field.name.lower(): field.name for field in query.schema.fields}
-        self._key = [given[name.lower()] for name in _listed(options)]
+        self._key = key
         self._columns = [field.name for field in query.schema.fields]
         self._connection: Any = None
 
@@ -331,10 +317,6 @@ def _state(error: Exception) -> str:
         return str(error.java_exception.getSQLState())  # type: ignore[attr-defined]
     except Exception:
         return ""
-
-
-def _listed(options: Mapping[str, str]) -> list[str]:
-    return [name.strip() for name in options.get("key", "").split(",") if name.strip()]
 
 
 def _named(name: str) -> str:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from headgate.connectors.columns import columns_problem, listed, named
 from headgate.connectors.contract import Guarantee, ResultSink
 from headgate.connectors.spark_format import reason
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet
@@ -40,16 +41,9 @@ class TableSink(ResultSink):
     example = "table 'headgate_example'"
 
     def problem(self, options: Mapping[str, str], schema: Schema) -> OptionProblem | None:
-        names = [name.lower() for name in schema.names]
-        for name in _listed(options):
-            if name.lower() not in names:
-                has = ", ".join(schema.names)
-                return OptionProblem(
-                    "partitionBy", f"partitionBy names {name}, which is no column of the query; it has {has}"
-                )
-        if EPOCH in names:
+        if EPOCH in [name.lower() for name in schema.names]:
             return OptionProblem(None, f"the column {EPOCH} is Headgate's; give it another name")
-        return None
+        return columns_problem(options, "partitionBy", schema)
 
     def open(self, spark: Any, query: Query, options: Mapping[str, str], run: str) -> Writer:
         writer = TableWriter(spark, query.name, options, run)
@@ -65,7 +59,7 @@ class TableWriter(ExecutorWriter):
         self._query = query
         self._table = options["table"]
         self._format = options.get("format", "parquet")
-        self._partition_by = _listed(options)
+        self._partition_by = listed(options, "partitionBy")
         self._name = f"{run}-{query}"
         self._parts: list[str] = []
         # Engines on one session publish at the same time.
@@ -92,8 +86,8 @@ class TableWriter(ExecutorWriter):
         try:
             rows.frame(self._spark).createOrReplaceTempView(self._view)
             mine = [f"{EPOCH} = '{self._name}-{rows.epoch:09d}'"]
-            others = [_named(name) for name in self._parts if name.lower() != EPOCH]
-            columns = [_named(c) for c in self._spark.table(self._table).columns if c.lower() != EPOCH]
+            others = [named(name) for name in self._parts if name.lower() != EPOCH]
+            columns = [named(c) for c in self._spark.table(self._table).columns if c.lower() != EPOCH]
             self._spark.sql(
                 f"INSERT OVERWRITE TABLE {self._table} PARTITION ({', '.join(mine + others)})"
                 f" SELECT {', '.join(columns)} FROM {self._view}"
@@ -105,11 +99,3 @@ class TableWriter(ExecutorWriter):
 
     def _error(self, said: str) -> SinkError:
         return SinkError(f"query {self._query}: sink table: table {self._table}: {said}")
-
-
-def _named(column: str) -> str:
-    return f"`{column.replace('`', '``')}`"
-
-
-def _listed(options: Mapping[str, str]) -> list[str]:
-    return [name.strip() for name in options.get("partitionBy", "").split(",") if name.strip()]

@@ -24,7 +24,7 @@ from headgate.sql.dialect import Headgate, parse
 from headgate.sql.errors import Script
 
 FORMATS = frozenset(
-    "console csv delta json kafka memory noop orc parquet rate rate-micro-batch socket text".split()  # noqa: SIM905
+    "console csv delta iceberg json kafka memory noop orc parquet rate rate-micro-batch socket text".split()  # noqa: SIM905
 )
 """Formats that are allowed by default: their options are declared, and options that are paths are checked here."""
 

@@ -27,6 +27,11 @@ public class LocalFiles extends RawLocalFileSystem {
         PosixFilePermission.OWNER_EXECUTE, PosixFilePermission.OWNER_WRITE, PosixFilePermission.OWNER_READ,
     };
 
+    /** Hadoop's class throws here; Iceberg asks. */
+    public String getScheme() {
+        return "file";
+    }
+
     /** Hadoop starts a `chmod` for every file that it creates. */
     public void setPermission(Path path, FsPermission permission) throws IOException {
         int mode = permission.toShort();

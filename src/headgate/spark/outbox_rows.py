@@ -17,6 +17,10 @@ IDENTITY = "_headgate_key"
 """Columns `_headgate_key0` … of an update query identify its rows."""
 DELETED = "_headgate_deleted"
 """The column of an update query that marks deleted rows."""
+ORDER = "_headgate_order"
+"""A column that grows from row to row. Spark's own counter is not deterministic, which MERGE refuses."""
+_PLACE_BITS = 40
+"""A place has fewer rows than this many bits can count."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,12 @@ class OutboxRows:
         """The visible columns; for an update query followed by those of its identity and `DELETED`."""
         return [*self.query.schema.names, *self.identity, *([DELETED] if self.query.mode == "update" else [])]
 
-    def frame(self, spark: Any) -> Any:
-        """A DataFrame of the rows, one partition per place."""
-        read = partial(_read, self.checkpoint, self.places, self.columns)
+    def frame(self, spark: Any, order: bool = False) -> Any:
+        """A DataFrame of the rows, one partition per place. `order` adds the column `ORDER`."""
+        read = partial(_read, self.checkpoint, self.places, self.columns, order)
         count = len(self.places)
-        return spark.range(0, count, 1, count).mapInArrow(read, self._schema())
+        schema = self._schema()
+        return spark.range(0, count, 1, count).mapInArrow(read, schema.add(ORDER, "long") if order else schema)
 
     def empty(self, spark: Any) -> Any:
         """A DataFrame with the columns of the rows and without rows."""
@@ -59,10 +64,14 @@ class OutboxRows:
 
 
 def _read(
-    checkpoint: str, places: Sequence[Place], columns: list[str], batches: Iterator[pa.RecordBatch]
+    checkpoint: str, places: Sequence[Place], columns: list[str], order: bool, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """In a task: the rows of the places whose numbers it gets."""
     opened = Checkpoint(checkpoint)
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            yield from opened.read(places[number]).rename_columns(columns).to_batches()
+            rows = opened.read(places[number]).rename_columns(columns)
+            if order:
+                first = number << _PLACE_BITS
+                rows = rows.append_column(ORDER, pa.array(range(first, first + rows.num_rows), pa.int64()))
+            yield from rows.to_batches()

@@ -113,11 +113,17 @@ DELTA = Package(
         ("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"),
     ),
 )
+ICEBERG = Package(
+    "iceberg",
+    (Library("org.apache.iceberg", "iceberg-spark-runtime-{major}.{minor}_{scala}", "1."),),
+    settings=(("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"),),
+)
 
 _NAMED = {
     r"\bkafka\b": KAFKA,
     r"\bavro\b": AVRO,
     r"\b(into|using)\s+[`\"]?delta\b|\bformat\W+delta\b": DELTA,
+    r"\b(into|using)\s+[`\"]?iceberg\b|\bformat\W+iceberg\b": ICEBERG,
 }
 """Packages of data sources by a pattern of the text that names them in a script."""
 LISTS = ("spark.jars", "spark.sql.extensions")
