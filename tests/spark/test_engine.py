@@ -93,6 +93,7 @@ def test_queries_policies_and_streams_change_while_the_engine_runs(spark: Any, t
         assert "bad" not in engine.queries
         arrive_json(tmp_path / "in" / "1.json", _rows(10, 10))
         wait_until(lambda: engine.results("all_rows").num_rows == 20)
+        wait_until(lambda: engine.results("names").num_rows == 10)
         assert sorted(engine.results("names").column("v").to_pylist()) == list(range(10, 20))
         assert None not in engine.results("names").column("k").to_pylist()
         assert engine.metrics()["policy"] == "fifo"
