@@ -32,7 +32,8 @@ from headgate.outcome import Figures, Outcome, at_most
 from headgate.spark.session import local_session
 
 LIMIT = 5.0
-"""The time limit (s) of the harmful function."""
+"""The time limit (s) of the harmful function. The one that takes memory has a longer one, so that memory ends it."""
+MEMORY_LIMIT = 60.0
 AFTER, STOP = 10.0, 10.0
 """Seconds after the time limit in which the good queries answer again, and seconds that a stop may take."""
 ROWS, EVERY = 1_000, 0.25
@@ -82,7 +83,7 @@ def run() -> Outcome:
         },
         measured,
         _rule,
-        {"limit_s": LIMIT, "rows": ROWS, "every_s": EVERY},
+        {"limit_s": LIMIT, "memory_limit_s": MEMORY_LIMIT, "rows": ROWS, "every_s": EVERY},
     )
 
 
@@ -160,7 +161,8 @@ def _harmed(spark: Any, folder: str, harm: str) -> dict[str, Any]:
     """The figures of one harm, while rows arrive all the time."""
     rows, answers = NumberedRows(folder), ShownNumbers(folder)
     rows.add()
-    engine = _engine(spark, folder, harm, LIMIT)
+    limit = MEMORY_LIMIT if harm == "swallow" else LIMIT
+    engine = _engine(spark, folder, harm, limit)
     engine.start()
     try:
         _until(lambda: answers.has(0))
@@ -180,7 +182,7 @@ def _harmed(spark: Any, folder: str, harm: str) -> dict[str, Any]:
     if engine.failure is not None:
         raise engine.failure
     # The windows that are open end with the streams.
-    last = _engine(spark, folder, harm, LIMIT)
+    last = _engine(spark, folder, harm, limit)
     last.run_once()
     return {
         "recovery_s": recovery,
