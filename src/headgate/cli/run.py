@@ -159,6 +159,9 @@ def _once(engine: Engine, stop_requested: threading.Event, quiet: bool) -> None:
                 engine.interrupt()
                 work.done(_STOP_PATIENCE)
                 return
+        if not reported:
+            # It had ended before the first look, for example on a complete checkpoint.
+            _report_resumption(engine, quiet)
     work.check()
 
 
