@@ -12,7 +12,6 @@ from headgate.connectors.columns import KEY, listed, named
 from headgate.connectors.table_format import FormatTable, TableVersions
 from headgate.graph.types import Schema
 from headgate.spark.packages import DELTA
-from headgate.spark.types import ddl
 
 _OURS = ("path", "table", "partitionBy", KEY.name)
 _MAINTENANCE = frozenset(("OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "FSCK"))
@@ -48,6 +47,8 @@ class DeltaTable(FormatTable):
 
     def create(self, schema: Schema, options: Mapping[str, str]) -> None:
         given = {name: value for name, value in options.items() if name not in _OURS}
+        from headgate.spark.types import ddl  # which imports PySpark: `headgate check` starts without
+
         rows = self.spark.createDataFrame([], ddl(schema))
         writer = rows.write.format("delta").options(**given).mode("ignore")
         parts = listed(options, "partitionBy")

@@ -15,7 +15,6 @@ from headgate.connectors.iceberg_partitions import PARTITION_BY, partitioned_by
 from headgate.connectors.table_format import FormatTable, TableVersions
 from headgate.graph.types import Schema
 from headgate.spark.packages import ICEBERG
-from headgate.spark.types import ddl
 
 PROPERTIES = ("write.", "read.", "commit.", "history.", "format-version")
 """What the names of a table's properties begin with."""
@@ -86,6 +85,8 @@ class IcebergTable(FormatTable):
         return bool(self.spark.catalog.tableExists(self.sql_name()))
 
     def create(self, schema: Schema, options: Mapping[str, str]) -> None:
+        from headgate.spark.types import ddl  # which imports PySpark: `headgate check` starts without
+
         given = {name: value for name, value in options.items() if name.lower().startswith(PROPERTIES)}
         properties = ", ".join(f"'{quoted(name)}' '{quoted(value)}'" for name, value in {**_DEFAULTS, **given}.items())
         parts = f" {partitioned_by(options[PARTITION_BY.name])}" if PARTITION_BY.name in options else ""

@@ -11,7 +11,6 @@ from headgate.graph.queries import Query
 from headgate.graph.types import Field, Schema
 from headgate.spark.outbox_rows import DELETED, ORDER, OutboxRows
 from headgate.spark.results import ExecutorWriter, SinkError
-from headgate.spark.types import ddl
 
 _CHANGES = "headgate_changes"
 _LAST = "_headgate_last"
@@ -68,6 +67,8 @@ class FormatTableWriter(ExecutorWriter):
         """Adds columns to the table if that is wanted; otherwise what is wrong with it."""
         if self._options.get("mergeSchema") != "true":
             return f"it has no column {new[0].name}; it has {', '.join(has)}"
+        from headgate.spark.types import ddl  # which imports PySpark: `headgate check` starts without
+
         self._table.add_columns(ddl(Schema(tuple(new))))
         return None
 
