@@ -35,9 +35,14 @@ class FolderEvents:
         if self._events >= 0:
             self._poll.register(self._events, select.POLLIN)
 
+    @property
+    def available(self) -> bool:
+        """Whether the operating system reports changes of folders."""
+        return self._events >= 0
+
     def watch(self, folders: Iterable[str]) -> None:
         """Watches these folders from now on, in addition to those before; again, if one was removed and made anew."""
-        if self._libc is not None and self._events >= 0:
+        if self._libc is not None and self.available:
             for folder in folders:
                 self._libc.inotify_add_watch(self._events, os.fsencode(folder), _CHANGES)
 

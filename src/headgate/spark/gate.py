@@ -28,6 +28,8 @@ BUSY_STEP = 0.1
 """Seconds between two looks while rows arrive."""
 IDLE_STEP = 0.03
 """Seconds between two looks at the folders while the gate is closed, for changes of which no event comes."""
+EVENTS_STEP = 0.1
+"""The same where events come: only other machines' changes of a network file system are without."""
 FIRST, LONGEST = 2.0, 10.0
 """Seconds after which Spark may look once although no folder has changed, for file systems whose times are late:
 doubled with each look in vain. Several lanes that look every two seconds take 0.05 of a core."""
@@ -131,7 +133,8 @@ class _Folders:
         self._roots = [_fixed(folder) for folder in folders]
         self._events = events
         self._times: dict[str, int] = {}
-        self.step = IDLE_STEP
+        self._least = EVENTS_STEP if events.available else IDLE_STEP
+        self.step = self._least
         """Seconds between two looks: more for many folders, infinite for too many."""
         self.find()
 
@@ -171,7 +174,7 @@ class _Folders:
         changed = now != self._times
         self._times = now
         # Slower after a slow look; a look that was slow by chance is forgotten again.
-        self.step = max(IDLE_STEP, 0.9 * self.step, (time.thread_time() - began) / SHARE)
+        self.step = max(self._least, 0.9 * self.step, (time.thread_time() - began) / SHARE)
         return changed
 
 
