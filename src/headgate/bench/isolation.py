@@ -73,8 +73,8 @@ def run() -> Outcome:
     return Outcome(
         "isolation",
         "no peer: with plain Structured Streaming each query has an application of its own to be isolated from others",
-        "beside a query whose function hangs, exits, crashes or takes 6 GB, the others answer again within its limit of"
-        f" {LIMIT:g} s plus {AFTER:g} s, with the rows of plain Spark; stop and Ctrl-C end within {STOP:g} s",
+        "beside a query whose function hangs, exits, crashes or takes 6 GB, the others answer again within"
+        f" {LIMIT + AFTER:g} s (the time limit is {LIMIT:g} s, for memory {MEMORY_LIMIT:g} s), with the rows of plain Spark; stop and Ctrl-C end within {STOP:g} s",
         {
             **{f"{harm}_recovery_s": LIMIT + AFTER for harm in HARMS},
             "rows_wrong": 0,

@@ -1,7 +1,7 @@
 """Lowers the priority of the JVM's optimizing compiler, so that it uses what the triggers leave of the processors.
 
-In the first hundred triggers of a JVM its compilers take 40 to 57% of its processor time. On a machine of few cores they
-compete with the triggers, which run well with what the quick compiler has made. `headgate bench epoch` shows no gain.
+In the first hundred triggers of a JVM its compilers take 40 to 57% of its processor time. On few cores they compete
+with the triggers, which run well with what the quick compiler has made. `headgate bench epoch` shows no gain.
 """
 
 from __future__ import annotations
