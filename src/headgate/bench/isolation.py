@@ -74,7 +74,8 @@ def run() -> Outcome:
         "isolation",
         "no peer: with plain Structured Streaming each query has an application of its own to be isolated from others",
         "beside a query whose function hangs, exits, crashes or takes 6 GB, the others answer again within"
-        f" {LIMIT + AFTER:g} s (the time limit is {LIMIT:g} s, for memory {MEMORY_LIMIT:g} s), with the rows of plain Spark; stop and Ctrl-C end within {STOP:g} s",
+        f" {LIMIT + AFTER:g} s (the time limit is {LIMIT:g} s, for memory {MEMORY_LIMIT:g} s), with the"
+        f" rows of plain Spark; stop and Ctrl-C end within {STOP:g} s",
         {
             **{f"{harm}_recovery_s": LIMIT + AFTER for harm in HARMS},
             "rows_wrong": 0,
