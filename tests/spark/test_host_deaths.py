@@ -23,6 +23,7 @@ from headgate.spark.messages import EpochAnswer
 from headgate.spark.processes import is_alive
 from headgate.spark.replies import Replies
 from headgate.spark.task import bring
+from tests.spark import dying_reader
 from tests.spark.host_driver import HostDriver, plain
 from tests.spark.test_host import EPOCHS, SCRIPT, batch, kill_before_answer
 from tests.waiting import LIMIT, wait_until
@@ -86,6 +87,37 @@ def test_a_host_that_is_killed_while_it_restores_or_changes_its_plan(driver: Hos
     driver.epoch(finish=True)
     assert driver.rows() == plain(driver, batches)
     assert driver.restored == 2
+
+
+@pytest.mark.parametrize("parts", [0, 1])
+def test_a_host_that_is_killed_in_the_middle_of_reading_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: int
+) -> None:
+    order = tmp_path / "die"
+    monkeypatch.setenv(dying_reader.PARTS, str(order))
+    script = f"""{SCRIPT}
+CREATE FUNCTION unchanged(v INT) RETURNS INT AS '{dying_reader.__name__}:unchanged';
+CREATE QUERY grouped AS
+SELECT window(ts, '4 seconds') AS w, max(unchanged(v)) AS highest FROM s GROUP BY window(ts, '4 seconds');
+"""
+    driver = HostDriver(tmp_path, script)
+    batches = [batch(number) for number in range(EPOCHS)]
+    try:
+        for each in batches[:3]:
+            driver.epoch(each)
+        driver.kill_child()
+        order.write_text(str(parts))
+        with pytest.raises(HostLost, match="it was killed"):
+            bring(driver.request(rows=True), "0", driver.packed([batches[3]]))
+        assert not order.exists()
+        for each in batches[3:]:
+            driver.epoch(each)
+        driver.epoch(finish=True)
+        assert driver.rows() == plain(driver, batches)
+        assert driver.restored == 2
+        assert not driver.failed
+    finally:
+        driver.close()
 
 
 def test_an_answer_that_reached_the_driver_counts_even_if_its_task_gets_none(driver: HostDriver) -> None:
