@@ -15,6 +15,7 @@ from headgate.expressions.functions import fallible
 from headgate.graph.expressions import Call, Column, Expr, Foreign
 from headgate.graph.operators import Operator, Source
 from headgate.graph.types import BOOLEAN, is_key
+from headgate.spark.key_slots import ROWS
 from headgate.spark.spark_conditions import COSTLY
 from headgate.sql.foreign import NotSpark, spark_text
 
@@ -103,11 +104,18 @@ def _joint(first: Sequence[KeyPart], second: Sequence[KeyPart]) -> list[KeyPart]
 
 
 def usable(part: KeyPart, plan: Operator) -> bool:
-    """Whether Catalyst can locate rows by the expressions of a part, for every row of their streams."""
+    """Whether rows can be located by the expressions of a part, for every row of their streams: by Catalyst, or after
+    an exchange by their receivers."""
     times = {node.stream: node.time for node in plan.walk() if isinstance(node, Source)}
     return len({expr.type for expr in part.values()}) == 1 and all(
-        _writable(expr) and not _of_time(expr, times[stream]) for stream, expr in part.items()
+        _computable(expr) if ROWS in stream else _writable(expr) and not _of_time(expr, times[stream])
+        for stream, expr in part.items()
     )
+
+
+def _computable(expr: Expr) -> bool:
+    """Whether the receivers of rows may compute it: not if it could raise."""
+    return bool(expr.columns) and is_key(expr.type) and not fallible(expr)
 
 
 def _writable(expr: Expr) -> bool:
