@@ -352,6 +352,7 @@ class Maker:
             f"SELECT DISTINCT w, n % 2 AS odd, a FROM ({inner}) WHERE n > 0",
             "SELECT session_window(t, '7 seconds') AS v, n, count(*) AS c, max(k) AS m FROM "
             f"(SELECT window_time(w) AS t, k, n FROM ({inner})) GROUP BY session_window(t, '7 seconds'), n",
+            f"SELECT k AS x, n FROM ({inner}) UNION ALL SELECT CAST(g AS STRING), n FROM ({same})",
             joined,
             joined,
         ]

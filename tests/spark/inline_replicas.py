@@ -96,7 +96,10 @@ class ReplicaRun:
         replicas: int,
         checkpoint: Checkpoint | None = None,
         hosts: dict[int, Host] | None = None,
+        kept: int = 10,
     ) -> None:
+        """`kept`: so many results of an epoch come from each replica."""
+        self._kept = kept
         catalog = self.catalog = Catalog()
         catalog.execute(script)
         self._root = root
@@ -120,7 +123,7 @@ class ReplicaRun:
             queries,
             "cqc",
             packings={"main@1": self.packing},
-            delivery=Delivery(opener, str(self._root), 10, str(self._root / "dead")),
+            delivery=Delivery(opener, str(self._root), self._kept, str(self._root / "dead")),
             placement=placement or placed(parts or queries, replicas, before),
             parts=parts,
         )

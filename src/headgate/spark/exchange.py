@@ -38,11 +38,13 @@ from headgate.graph.operators import (
     Unstamp,
     source_of,
 )
+from headgate.graph.operators.source import INTERNAL
 from headgate.graph.queries import Query
 from headgate.graph.types import BIGINT, Field, Schema, is_key
-from headgate.spark.key_slots import INTERNAL, ROWS
+from headgate.runtime.scaling import is_scaled
+from headgate.spark.key_slots import ROWS
 from headgate.spark.placement import Placement, streams_of
-from headgate.spark.splitting import keys_of, splitting
+from headgate.spark.splitting import keys_of, separable, splitting
 from headgate.sql.times import times
 
 
@@ -87,8 +89,15 @@ def divided(query: Query, rows: bool = True) -> Division:
     is_part = isinstance(query.plan, Send) or any(
         stream.startswith(f"{query.name}{INTERNAL}") for stream in streams_of(query.plan)
     )
+    # The weights of rows do not cross.
+    rows = rows and not is_scaled(query)
     divider = _Divider(query, rows)
     plan = query.plan if is_part else divider.above(query.plan)
+    # Each replica publishes its own rows: those with one identity must not be spread.
+    if rows and not is_part and query.mode == "append" and (others := set(separable(plan))):
+        apart = {node for node, found in divider.copies.items() if any(copy.node in others for copy in found)}
+        divider = _Divider(query, rows, frozenset(apart))
+        plan = divider.above(query.plan)
     if not divider.fragments:
         return Division(query, (), {node: (Copy(node),) for node in query.plan.walk()})
     copies = {node: tuple(dict.fromkeys(found)) for node, found in divider.copies.items()}
@@ -107,11 +116,13 @@ def division_under(query: Query, placement: Placement) -> Division:
 
 
 class _Divider:
-    """Divides one query: collects its fragments, and maps its operators to those of the parts."""
+    """Divides one query: collects its fragments, and maps its operators to those of the parts. The results of operators
+    that are `apart` cross an exchange too: they cannot be split by the keys of the others."""
 
-    def __init__(self, query: Query, rows: bool) -> None:
+    def __init__(self, query: Query, rows: bool, apart: frozenset[Operator] = frozenset()) -> None:
         self._query = query
         self._rows = rows
+        self._apart = apart
         self.fragments: list[Query] = []
         self.copies: dict[Operator, list[Copy]] = {}
 
@@ -119,6 +130,11 @@ class _Divider:
         """The plan with its topmost stateful operators divided where all their rows must come together."""
         if node.partition_keys is None:
             return self._over(node, tuple(self.above(each) for each in node.inputs))
+        made = self._made(node)
+        return Unstamp(made.schema, self._sent(Stamp.over(made, ()), ROWS)) if node in self._apart else made
+
+    def _made(self, node: Operator) -> Operator:
+        """A stateful operator, divided if it has no keys of the streams."""
         if not keys_of(node):
             if isinstance(node, Aggregate) and mergeable(node):
                 return self._divided(Partial(partial_states(node), node.input, node), node)

@@ -15,16 +15,14 @@ import pyarrow as pa
 from headgate.expressions.hashing import hashed
 from headgate.expressions.keys import flatten
 from headgate.expressions.xxhash64 import xxhash64
+from headgate.graph.operators.source import INTERNAL
 from headgate.spark.placement import Placement
 
 Ints = npt.NDArray[np.int64]
 
-INTERNAL = "/"
-"""Part of the name of every internal stream (`exchange.py`)."""
-
 ROWS = f"{INTERNAL}rows"
-"""Part of the names of those whose rows are no partial results: they meet declared streams, so their keys have the same
-hash."""
+"""Part of the name of internal streams (`exchange.py`) whose rows are no partial results: they meet declared streams, so
+their keys have the same hash."""
 
 
 def slots(stream: str, keys: Sequence[pa.Array], count: int) -> Ints:

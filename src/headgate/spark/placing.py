@@ -8,9 +8,9 @@ from itertools import combinations
 
 from headgate.graph.expressions import Expr
 from headgate.graph.operators import Operator, Source
+from headgate.graph.operators.source import INTERNAL
 from headgate.graph.queries import Query
 from headgate.graph.types import BOOLEAN
-from headgate.spark.key_slots import INTERNAL
 from headgate.spark.placement import SPREAD, Placement, Route, streams_of
 from headgate.spark.splitting import KeyPart, Splitting, splitting
 

@@ -38,21 +38,37 @@ class Splitting:
 
 def splitting(plan: Operator) -> Splitting | None:
     """How a plan can be split; None if all its rows must come to one replica."""
+    groups, others, free = _together(plan)
+    if others:
+        return None
+    taken = {stream for group in groups for stream in group[0]}
+    return Splitting(tuple(tuple(group) for group in groups), tuple(stream for stream in free if stream not in taken))
+
+
+def separable(plan: Operator) -> list[Operator]:
+    """The topmost stateful operators of a plan without which it could be split by the keys of the others."""
+    groups, others, _ = _together(plan)
+    return others if groups else []
+
+
+def _together(plan: Operator) -> tuple[list[list[KeyPart]], list[Operator], dict[str, None]]:
+    """The keys of the topmost stateful operators that can be split together, those that cannot be split with the ones
+    before them, and the streams that no stateful operator reads."""
     tops: list[Operator] = []
     free: dict[str, None] = {}
     _topmost(plan, tops, free)
     groups: list[list[KeyPart]] = []
+    others: list[Operator] = []
     for top in dict.fromkeys(tops):
         own = keys_of(top)
         shared = [group for group in groups if own and group[0].keys() & own[0].keys()]
         for group in shared:
-            groups.remove(group)
             own = _joint(group, own)
         if not own:
-            return None
-        groups.append(own)
-    taken = {stream for group in groups for stream in group[0]}
-    return Splitting(tuple(tuple(group) for group in groups), tuple(stream for stream in free if stream not in taken))
+            others.append(top)
+            continue
+        groups = [*(group for group in groups if group not in shared), own]
+    return groups, others, free
 
 
 def _topmost(node: Operator, tops: list[Operator], free: dict[str, None]) -> None:
