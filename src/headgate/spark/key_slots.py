@@ -21,8 +21,8 @@ from headgate.spark.placement import Placement
 Ints = npt.NDArray[np.int64]
 
 ROWS = f"{INTERNAL}rows"
-"""Part of the name of internal streams (`exchange.py`) whose rows are no partial results: they meet declared streams, so
-their keys have the same hash."""
+"""Part of the name of internal streams (`exchange.py`) whose rows are no partial results: they meet those of declared
+streams, so their keys have the same hash."""
 
 
 def slots(stream: str, keys: Sequence[pa.Array], count: int) -> Ints:
