@@ -22,8 +22,8 @@ from headgate.operators.windows import highest
 from headgate.runtime import Network, result_table
 from headgate.runtime.limits import Failure
 from headgate.runtime.outbox import ResultBatch
-from headgate.spark.exchange import divided
-from headgate.spark.key_slots import owners
+from headgate.spark.exchange import Division, divided
+from headgate.spark.key_slots import ROWS, owners
 from headgate.spark.placement import Placement, Route, streams_of
 from headgate.spark.placing import place
 from headgate.spark.redistribution import redistributed
@@ -255,6 +255,11 @@ def in_fragments(queries: Sequence[Query], rows: bool = True) -> list[Query]:
     """The queries divided at exchanges, and their fragments."""
     divisions = [divided(query, rows) for query in queries]
     return [part for each in divisions for part in (*each.fragments, each.query)]
+
+
+def sends_rows(division: Division) -> bool:
+    """Whether rows cross an exchange, not only partial results."""
+    return any(ROWS in fragment.name for fragment in division.fragments)
 
 
 def apart(queries: Sequence[Query], replicas: int) -> Placement:

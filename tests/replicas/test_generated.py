@@ -16,7 +16,7 @@ from tests.oracle import headgate_side
 from tests.oracle.answers import Answer, differences
 from tests.oracle.cases import Case
 from tests.oracle.generate import cases
-from tests.replicas.harness import Replicas, any_owners, any_placement, apart, in_fragments
+from tests.replicas.harness import Replicas, any_owners, any_placement, apart, in_fragments, sends_rows
 
 
 def compiled(generated: list[Case]) -> list[tuple[Case, Query]]:
@@ -118,7 +118,7 @@ def test_rows_cross_exchanges_where_keys_change(generated: list[Case], seed: int
     wanted = headgate_side.answers(generated[0], [query for _, query in found], headgate_side.given(generated[0]))
     declared = [query for _, query in found]
     ways = [in_fragments(declared), in_fragments(declared, rows=False), declared]
-    assert all(divided(query).sends_rows for query in declared)
+    assert all(sends_rows(divided(query)) for query in declared)
     for replicas in (1, 2, 4):
         queries = ways[0]
         running = Replicas(queries, any_owners(apart(queries, replicas), chance), declared=declared)

@@ -15,7 +15,7 @@ from headgate.spark.placement import Placement
 from headgate.spark.placing import place
 from tests.oracle.answers import FLOATS, Answer, differences
 from tests.oracle.spark_side import SparkSide
-from tests.replicas.harness import Replicas, any_placement, apart, in_fragments
+from tests.replicas.harness import Replicas, any_placement, apart, in_fragments, sends_rows
 from tests.runtime.oracle_groups import Expected, Group, groups
 
 pytestmark = pytest.mark.spark
@@ -96,7 +96,7 @@ def test_the_cases_of_exchanges_are_divided(group_of: GroupOf) -> None:
         if name.startswith("exchange"):
             for each in group_of(name).expected:
                 division = divided(each.query)
-                assert division.sends_rows, each.case.name
+                assert sends_rows(division), each.case.name
                 found = apart(division.parts, 2)
                 seen.add(each.case.name)
                 together |= {each.case.name for part in division.parts if found.replica_of(part.name) is not None}

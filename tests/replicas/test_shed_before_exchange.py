@@ -1,4 +1,4 @@
-"""Rows are shed where they enter, not again where the results of a fragment do."""
+"""Rows are shed, and counts scaled, where rows enter, not again where the results of a fragment do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.replicas.harness import Replicas, apart, in_fragments
 
 SCRIPT = """
 CREATE STREAM s (a INT, b INT) USING json OPTIONS (path 'unused');
-CREATE QUERY q WITH (accuracy = '50%') AS {text};
+CREATE QUERY q WITH (accuracy = '50%', scaled = '{scaled}') AS {text};
 """
 TOTAL = "SELECT count(*) AS n FROM s"
 FIRST = (
@@ -22,10 +22,10 @@ FIRST = (
 )
 
 
-@pytest.mark.parametrize("text", [TOTAL, FIRST])
-def test_a_share_is_shed_once(text: str) -> None:
+@pytest.mark.parametrize(("text", "scaled", "total"), [(TOTAL, False, 300), (FIRST, False, 300), (TOTAL, True, 400)])
+def test_a_share_is_shed_once(text: str, scaled: bool, total: int) -> None:
     catalog = Catalog(None, "UTC", connectors())
-    catalog.execute(SCRIPT.format(text=text))
+    catalog.execute(SCRIPT.format(text=text, scaled=str(scaled).lower()))
     parts = [replace(part, shed=0.25) for part in in_fragments([catalog.queries["q"]])]
     assert len(parts) == 2
     running = Replicas(parts, apart(parts, 2))
@@ -33,5 +33,5 @@ def test_a_share_is_shed_once(text: str) -> None:
         a = pa.array([n % 50 for n in range(start, start + 40)], pa.int32())
         running.epoch([("s", pa.record_batch({"a": a, "b": a}))])
     running.finish()
-    assert sum(row["n"] for row in running.table("q").to_pylist()) == pytest.approx(300, abs=2)
+    assert sum(row["n"] for row in running.table("q").to_pylist()) == pytest.approx(total, abs=2)
     running.close()

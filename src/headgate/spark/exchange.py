@@ -14,7 +14,7 @@ senders with the next epoch, and then the lowest of the senders' watermarks (`Ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -44,7 +44,7 @@ from headgate.graph.types import BIGINT, Field, Schema, is_key
 from headgate.runtime.scaling import is_scaled
 from headgate.spark.key_slots import ROWS
 from headgate.spark.placement import Placement, streams_of
-from headgate.spark.splitting import keys_of, separable, splitting
+from headgate.spark.splitting import key_parts, keys_of, separable, splitting
 from headgate.sql.times import times
 
 
@@ -72,11 +72,6 @@ class Division:
     def parts(self) -> tuple[Query, ...]:
         """All queries that run in place of the declared one."""
         return (*self.fragments, self.query)
-
-    @property
-    def sends_rows(self) -> bool:
-        """Whether rows cross an exchange, not only partial results."""
-        return any(ROWS in fragment.name for fragment in self.fragments)
 
     def places(self, node: Operator) -> Iterator[tuple[str, Operator]]:
         """An operator of the parts, with the name of each part that it is in."""
@@ -141,10 +136,8 @@ class _Divider:
             if isinstance(node, Top):
                 given, top = node.input, (node.partition, node.order, node.count, node.ranking, node.time)
                 return self._divided(Candidates(given.schema, given, *top), node)
-            if self._rows:
-                second = self._fed_by_rows(node)
-                if second is not None:
-                    return second
+            if self._rows and (second := self._over_parts(node) or self._fed_by_rows(node)) is not None:
+                return second
         return self._unchanged(node)
 
     def _unchanged(self, node: Operator) -> Operator:
@@ -180,24 +173,42 @@ class _Divider:
         self.fragments.append(replace(self._query, name=name, plan=plan, schema=rows.schema, sinks=(), mode="append"))
         return Source(rows.schema, name)
 
+    def _over_parts(self, node: Operator) -> Operator | None:
+        """The operator over its inputs divided, if an exchange below has already brought its keys together. None, and
+        nothing has changed, if not."""
+        before = self._state()
+        second = self._over(node, tuple(self.above(each) for each in node.inputs))
+        # Keys of partial results have another hash than those of rows.
+        hashes = {INTERNAL in stream and ROWS not in stream for stream in streams_of(second)}
+        if second is not node and len(hashes) == 1 and _keyed(second, node):
+            return second
+        self.fragments, self.copies = before
+        return None
+
+    def _state(self) -> tuple[list[Query], dict[Operator, list[Copy]]]:
+        """What is collected so far."""
+        return list(self.fragments), {each: list(found) for each, found in self.copies.items()}
+
     # Rows ------------------------------------------------------------------------------------------------
 
     def _fed_by_rows(self, node: Operator) -> Operator | None:
         """An operator over the internal streams of some of its inputs: of as few as give it a key, or, if it has none
         anyway, of all that have work to do before it. None if no exchange helps."""
         able = [number for number, each in enumerate(node.inputs) if _sendable(node, number)]
-        for count in range(1, len(able) + 1):
-            for chosen in combinations(able, count):
-                found = self._tried(node, chosen, keyed=True)
-                if found is not None:
-                    return found
+        some = [chosen for count in range(1, len(able) + 1) for chosen in combinations(able, count)]
         worth = tuple(number for number in able if _has_state(node.inputs[number]))
-        return self._tried(node, worth, keyed=False) if worth else None
+        for test in (_keyed, _keyed_by_time):
+            for chosen in some:
+                if (found := self._tried(node, chosen, test)) is not None:
+                    return found
+        return self._tried(node, worth, lambda *_: True) if worth else None
 
-    def _tried(self, node: Operator, chosen: Sequence[int], keyed: bool) -> Operator | None:
-        """The operator over internal streams of the chosen inputs; None, and nothing has changed, if that has no key
-        although it must be `keyed`, or if an input would run on one replica."""
-        before = list(self.fragments), {each: list(found) for each, found in self.copies.items()}
+    def _tried(
+        self, node: Operator, chosen: Sequence[int], test: Callable[[Operator, Operator], bool]
+    ) -> Operator | None:
+        """The operator over internal streams of the chosen inputs; None, and nothing has changed, if it does not pass
+        the test, or if an input would run on one replica."""
+        before = self._state()
         inputs = [
             self._received(node, number) if number in chosen else self._unchanged(each)
             for number, each in enumerate(node.inputs)
@@ -205,7 +216,7 @@ class _Divider:
         given = [each for each in inputs if each is not None]
         if len(given) == len(inputs):
             second = node.with_inputs(tuple(given))
-            if not keyed or keys_of(second):
+            if test(second, node):
                 self._note(node, Copy(second))
                 return second
         self.fragments, self.copies = before
@@ -220,6 +231,22 @@ class _Divider:
         stamped = tuple(dict.fromkeys(key for key in keys if _is_stamped(key)))
         source = self._sent(Stamp.over(rows, stamped), ROWS)
         return Unstamp(rows.schema, source, stamped)
+
+
+def _keyed(second: Operator, declared: Operator) -> bool:
+    """Whether an operator has keys of its streams that are more than event times, by which all rows of a moment would
+    go to one replica. `declared`: the operator over the inputs whose event times are known."""
+    known = [times(each) for each in declared.inputs]
+    keys = zip(key_parts(second), declared.partition_keys or (), strict=True)
+    return bool(keys_of(second)) and any(
+        part is not None and any(time_of(expr, own) is None for expr, own in zip(exprs, known, strict=True))
+        for part, exprs in keys
+    )
+
+
+def _keyed_by_time(second: Operator, declared: Operator) -> bool:
+    """Whether an operator has keys of its streams."""
+    return bool(keys_of(second))
 
 
 def _sendable(node: Operator, number: int) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 from headgate.graph.queries import Query
 from headgate.spark.exchange import divided
 from headgate.spark.executors import await_executors, hosts_per_node, promised_cores, registered
-from headgate.spark.key_slots import ROWS
 from headgate.spark.placement import Placement
 from headgate.spark.placing import place, worth_splitting
 from headgate.spark.plan import Plan
@@ -41,11 +40,12 @@ def parts_of(
         return ()
     rows = set(worth_splitting(queries, replicas, costs))
     if before is not None and before.replicas == replicas:
-        for query in before.queries:
-            present = query.name in rows
-            sent = any(part.name.startswith(f"{query.name}{ROWS}") for part in before.parts)
-            if sent != present and divided(query).sends_rows:
-                rows ^= {query.name}
+        known = {query.name for query in before.queries}
+        present = {part.name for part in before.run_queries}
+        for query in queries:
+            names = [{part.name for part in divided(query, each).parts} for each in (True, False)]
+            if query.name in known and names[0] != names[1]:
+                (rows.add if names[0] <= present else rows.discard)(query.name)
     found = [part for query in queries for part in divided(query, query.name in rows).parts]
     return tuple(found) if len(found) > len(queries) else ()
 

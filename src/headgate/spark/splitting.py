@@ -84,11 +84,19 @@ def _topmost(node: Operator, tops: list[Operator], free: dict[str, None]) -> Non
 def keys_of(node: Operator) -> list[KeyPart]:
     """The parts of a stateful operator's key that can be traced to all streams below it, each once."""
     found: list[KeyPart] = []
-    for exprs in node.partition_keys or ():
-        part = _merged([traced(each, expr) for each, expr in zip(node.inputs, exprs, strict=True)])
-        if part is not None and part not in found and usable(part, node):
+    for part in key_parts(node):
+        if part is not None and part not in found:
             found.append(part)
     return found if any(expr.type != BOOLEAN for part in found for expr in part.values()) else []
+
+
+def key_parts(node: Operator) -> list[KeyPart | None]:
+    """Each of a stateful operator's keys as a part for all streams below it; None if it cannot be traced to them."""
+    traces = (
+        _merged([traced(each, expr) for each, expr in zip(node.inputs, exprs, strict=True)])
+        for exprs in node.partition_keys or ()
+    )
+    return [part if part is not None and usable(part, node) else None for part in traces]
 
 
 def traced(node: Operator, expr: Expr) -> KeyPart | None:
