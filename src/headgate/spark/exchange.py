@@ -120,9 +120,26 @@ class _Divider:
         self._apart = apart
         self.fragments: list[Query] = []
         self.copies: dict[Operator, list[Copy]] = {}
+        self._known: dict[tuple[Operator, int], tuple[Operator, list[Query], dict[Operator, list[Copy]]]] = {}
 
     def above(self, node: Operator) -> Operator:
-        """The plan with its topmost stateful operators divided where all their rows must come together."""
+        """The plan with its topmost stateful operators divided where all their rows must come together.
+
+        What is tried in several ways above an operator is found once: it depends on the number of fragments before it.
+        """
+        count = len(self.fragments)
+        if (node, count) not in self._known:
+            before, self.copies = self.copies, {}
+            made = self._above(node)
+            self._known[node, count] = made, self.fragments[count:], self.copies
+            self.fragments, self.copies = self.fragments[:count], before
+        made, fragments, copies = self._known[node, count]
+        self.fragments += fragments
+        for each, found in copies.items():
+            self.copies.setdefault(each, []).extend(found)
+        return made
+
+    def _above(self, node: Operator) -> Operator:
         if node.partition_keys is None:
             return self._over(node, tuple(self.above(each) for each in node.inputs))
         made = self._made(node)
