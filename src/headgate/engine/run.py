@@ -281,7 +281,8 @@ class EngineRun:
         def plan(lanes: Lanes) -> Plan:
             options, setting, replicas = self._options, self.tuning.setting, self.replicas
             running = self.tuning.apply_setting(declared.lifecycles.still_running(current), replicas)
-            parts = parts_of(running, replicas)
+            before, costs = self.epochs.known_plan(replicas), self._rebalancing.costs
+            parts = parts_of(running, replicas, before, costs)
             functions = {name for query in running for node in query.plan.walk() for name in node.python_functions}
             failed = self.epochs.failed(running)
             active = [query for query in running if not query.pause and query.name not in failed]
@@ -297,7 +298,7 @@ class EngineRun:
                 packings=lanes.plan(streams, current.coming, active),
                 limits=Limits(memory=options.memory),
                 delivery=Delivery(_SINKS, os.getcwd(), options.results, options.dead_letters),
-                placement=placed(parts or running, replicas, self.epochs.known_plan(replicas), self._rebalancing.costs),
+                placement=placed(parts or running, replicas, before, costs),
                 parts=parts,
                 modules=b"" if self._session.local else user_modules(functions),
                 objectives=objectives,

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.expressions.compiler import compiled
+from headgate.graph.operators.source import INTERNAL
 from headgate.graph.queries import Query
 from headgate.operators.batch import Arrival, Batch
 from headgate.operators.weights import even_weights, with_weights
@@ -96,6 +97,9 @@ def shedding_of(topology: Topology, queries: Mapping[str, Query], outboxes: Mapp
         return Shedding()
     leaves: dict[str, list[ShedLeaf]] = {}
     for stream, edges in topology.stream_edges.items():
+        if INTERNAL in stream:
+            # Its rows stem from rows of which a share was dropped already.
+            continue
         groups: dict[tuple[float, tuple[int, ...]], set[int]] = {}
         for edge in edges:
             operator = topology.edges[edge].consumer

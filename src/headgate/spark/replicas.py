@@ -8,8 +8,9 @@ from typing import Any
 from headgate.graph.queries import Query
 from headgate.spark.exchange import divided
 from headgate.spark.executors import await_executors, hosts_per_node, promised_cores, registered
+from headgate.spark.key_slots import ROWS
 from headgate.spark.placement import Placement
-from headgate.spark.placing import place
+from headgate.spark.placing import place, worth_splitting
 from headgate.spark.plan import Plan
 
 
@@ -28,9 +29,24 @@ def hosts_on_a_node(spark: Any, replicas: int) -> int:
     return hosts_per_node(registered(spark), replicas)
 
 
-def parts_of(queries: Sequence[Query], replicas: int) -> tuple[Query, ...]:
-    """The queries as several replicas run them: divided at exchanges. Empty if none is divided."""
-    found = [part for query in queries for part in divided(query).parts] if replicas > 1 else []
+def parts_of(
+    queries: Sequence[Query], replicas: int, before: Plan | None = None, costs: Mapping[str, float] | None = None
+) -> tuple[Query, ...]:
+    """The queries as several replicas run them: divided at exchanges. Empty if none is divided.
+
+    Rows cross an exchange only for queries that cost enough. `before` is an earlier plan: as long as the number of
+    replicas is the same, its queries stay divided as they are, so that their state need not move.
+    """
+    if replicas == 1:
+        return ()
+    rows = set(worth_splitting(queries, replicas, costs))
+    if before is not None and before.replicas == replicas:
+        for query in before.queries:
+            present = query.name in rows
+            sent = any(part.name.startswith(f"{query.name}{ROWS}") for part in before.parts)
+            if sent != present and divided(query).sends_rows:
+                rows ^= {query.name}
+    found = [part for query in queries for part in divided(query, query.name in rows).parts]
     return tuple(found) if len(found) > len(queries) else ()
 
 
