@@ -25,9 +25,20 @@ def _node(_: int) -> str:
     return socket.gethostname()
 
 
+class Orphaned(RuntimeError):
+    """The process that this worker was forked from has ended: which executor it belongs to is not known any more."""
+
+
 def executor_pid() -> int:
-    """The JVM that started this Python worker, directly or through Spark's daemon."""
+    """The JVM that started this Python worker, directly or through Spark's daemon; Orphaned if the daemon has ended.
+
+    An orphan works on until its executor ends. What took the parent that it has now (the first process, for example)
+    for the executor would never end.
+    """
     found = os.getppid()
+    if found != os.getpgrp() and _name(found) not in ("java", ""):
+        # Spark's daemon leads the group of its workers; without a daemon the executor is the parent.
+        raise Orphaned(f"Orphaned: Spark's daemon, from which this worker was forked, has ended; its parent is {found}")
     for _ in range(8):
         try:
             name, parent = _process(found)
@@ -52,6 +63,14 @@ def is_alive(pid: int) -> bool:
     with suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return True
+
+
+def _name(pid: int) -> str:
+    """The name of a process; empty if the system does not report it."""
+    try:
+        return _process(pid)[0]
+    except (OSError, ValueError):
+        return ""
 
 
 def _process(pid: int) -> tuple[str, int]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from headgate.spark import class_archive
-from headgate.spark.compilers import let_compiler_give_way
 from headgate.spark.jvm_warnings import without_warnings
 from headgate.spark.local_files import forget_origins, use_local_files
 from headgate.spark.packages import LISTS
@@ -118,7 +117,6 @@ def session(
     with without_warnings():
         made = builder.getOrCreate()
     forget_origins(made.sparkContext)
-    let_compiler_give_way(made.sparkContext)
     if local_files:
         use_local_files(made.sparkContext)
     if not local:
