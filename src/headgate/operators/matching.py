@@ -26,8 +26,10 @@ class Matcher:
 
     def pairs(self, run: Run, keys: Sequence[pa.Array], hashes: Hashes) -> Iterator[tuple[Ints, Ints]]:
         """Pairs (position among the keys, row of the run) with equal keys, in chunks."""
+        # A null's hash is a constant, which is the hash of a number, too.
+        exact = self._exact and not run.table.column(self._places[0]).null_count
         for probes, rows in run.candidates(hashes):
-            if self._exact:
+            if exact:
                 yield probes, rows
                 continue
             same = np.ones(len(probes), bool)
