@@ -200,26 +200,16 @@ class Pushdown:
                     "10 SECONDS in its CREATE STREAM"
                 )
                 raise self._error(message, node)
-        terms, above = node.on, predicates
-        if node.how == "inner":
-            terms, above = (*terms, *predicates), ()
-        found = divide(terms, width, {}, {})
-        rest = [*found.rest, *(term.shifted(width) for term in found.right_only)]
+        found, below, rest, above = self._kept_left(node, node.on, predicates)
         keys: list[tuple[Expr, Expr]] = []
         for left, right in zip(found.left_keys, found.right_keys, strict=True):
             if right.columns and in_terms_of(right, identity, identity) is not None:
                 keys.append((left, right))
             else:
                 rest.append(Call(BOOLEAN, "eq", (left, right.shifted(width))))
-        below: list[Expr] = []
-        for term in found.left_only:
-            (below if node.how in ("inner", "semi") and not fallible(term) else rest).append(term)
-        if node.how != "inner":
-            pushed, above = _parted(above, lambda p: bool(p.columns) and max(p.columns) < width and not fallible(p))
-            below += pushed
         join = CurrentJoin(
             node.schema,
-            self.push(node.left, tuple(below)),
+            self.push(node.left, below),
             self.push(node.right),
             node.how,
             moments[0],
@@ -241,20 +231,10 @@ class Pushdown:
             raise self._error(message, node)
         width = len(node.left.schema)
         terms = (*node.on, *(p.shifted(width) for p in own))
-        above: tuple[Expr, ...] = predicates
-        if node.how == "inner":
-            terms, above = (*terms, *predicates), ()
-        found = divide(terms, width, {}, {})
-        rest = [*found.rest, *(term.shifted(width) for term in found.right_only)]
-        below: list[Expr] = []
-        for term in found.left_only:
-            (below if node.how in ("inner", "semi") and not fallible(term) else rest).append(term)
-        if node.how != "inner":
-            pushed, above = _parted(above, lambda p: bool(p.columns) and max(p.columns) < width and not fallible(p))
-            below += pushed
+        found, below, rest, above = self._kept_left(node, terms, predicates)
         lookup = Lookup(
             node.schema,
-            self.push(node.left, tuple(below)),
+            self.push(node.left, below),
             table.table.name,
             table.table.schema,
             node.how,
@@ -263,6 +243,23 @@ class Pushdown:
             conjunction(rest),
         )
         return selected(lookup, above)
+
+    def _kept_left(
+        self, node: UndividedJoin, terms: tuple[Expr, ...], predicates: tuple[Expr, ...]
+    ) -> tuple[Conditions, tuple[Expr, ...], list[Expr], tuple[Expr, ...]]:
+        """The conditions of a join that none may pass to the right: divided, those for the left side, those for the
+        join itself, and those for the rows above it."""
+        width = len(node.left.schema)
+        above = predicates
+        if node.how == "inner":
+            terms, above = (*terms, *predicates), ()
+        found = divide(terms, width, {}, {})
+        rest = [*found.rest, *(term.shifted(width) for term in found.right_only)]
+        below: list[Expr] = []
+        for term in found.left_only:
+            (below if node.how in ("inner", "semi") and not fallible(term) else rest).append(term)
+        of_left = [p for p in above if p.columns and max(p.columns) < width and not fallible(p)]
+        return found, (*below, *of_left), rest, tuple(p for p in above if p not in of_left)
 
     def _mirrored(self, node: UndividedJoin, predicates: tuple[Expr, ...]) -> Operator:
         """The table is on the left: exchanges the sides, and restores the order of the columns."""
@@ -334,11 +331,6 @@ def _above(node: Operator, predicates: tuple[Expr, ...]) -> Operator:
     # These rows are replaced later: a condition on them decides whether they exist.
     terms = conjunction(predicates if node.having is None else (node.having, *predicates))
     return replace(node, having=terms[0] if len(terms) == 1 else Call(BOOLEAN, "and", terms))
-
-
-def _parted(predicates: tuple[Expr, ...], test: object) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    yes = tuple(p for p in predicates if test(p))  # type: ignore[operator]
-    return yes, tuple(p for p in predicates if p not in yes)
 
 
 def _most(p: Expr, rank: int) -> tuple[int | None, bool]:
