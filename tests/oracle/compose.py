@@ -98,8 +98,11 @@ class Composer(Maker):
 
     # -- sources
 
+    def where(self, columns: list[Typed]) -> str:
+        return f" WHERE {self.condition(columns)}" if self.chance(30) else ""
+
     def source(self) -> Rows:
-        of = self.pick(self.inputs)
+        of = self.pick([each for each in self.inputs if not each.static])
         assert of.time is not None
         return Rows(of.name, [Typed(f.name, f.type) for f in of.schema], frozenset({of.time}))
 
@@ -117,7 +120,7 @@ class Composer(Maker):
         if depth == 0:
             return self.source()
         kinds: list[Callable[[int], Rows]] = [self.selected, self.windowed, self.joined, self.joined, self.first]
-        kinds += [self.distinct, self.union, self.session, self.windowed, self.met]
+        kinds += [self.distinct, self.union, self.session, self.windowed, self.met, self.looked_up]
         made = self.pick(kinds)(depth - 1)
         return self.read(made) if made.times | made.windows else self.source()
 
@@ -180,8 +183,12 @@ class Composer(Maker):
                 mean = pa.decimal128(14, 6) if some.type == MONEY else t.DOUBLE
                 forms += [(f"sum({some.sql})", summed, True), (f"avg({some.sql})", mean, False)]
                 forms.append((f"sum(DISTINCT {some.sql})", summed, True))
+                if some.type == t.INT:
+                    forms += [(f"max({some.sql}) - min({some.sql})", t.INT, True)]
+                    forms += [(f"stddev_samp({some.sql})", t.DOUBLE, False)]
+                forms.append((f"CASE WHEN count(*) > 1 THEN max({some.sql}) END", some.type, True))
         sql, type_, exact = self.pick(forms)
-        if of.plain and self.chance(25):
+        if of.plain and sql.endswith(")") and " - " not in sql and self.chance(25):
             sql += f" FILTER (WHERE {self.condition(of.plain, 1)})"
         return sql, type_, exact
 
@@ -338,14 +345,11 @@ class Composer(Maker):
         elif left.times and right.times:
             low, high = self.pick([(0, 5), (-5, 5), (0, 0), (-10, -1)])
             at = self.pick(sorted(left.times))
-            on = [
-                f"{self.pick(sorted(right.times))} BETWEEN {at} + INTERVAL {low} SECONDS AND {at} + INTERVAL {high} SECONDS"
-            ]
+            bounds = f"{at} + INTERVAL {low} SECONDS AND {at} + INTERVAL {high} SECONDS"
+            on = [f"{self.pick(sorted(right.times))} BETWEEN {bounds}"]
         else:
             return self.listed(left)
-        pairs = [(a, b) for a in left.compared for b in right.compared if a.type == b.type and a.type != t.WINDOW]
-        for a, b in self.draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=2)) if pairs else []:
-            on.append(f"{a.sql} {self.pick(['=', '=', '<=>'])} {b.sql}")
+        on += self.equal(left, right)
         return self.listed(self.pair(left, right, how, on))
 
     def met(self, depth: int) -> Rows:
@@ -355,16 +359,31 @@ class Composer(Maker):
             return self.listed(left)
         left = self.aliased(left, self.name("j"))
         right = self.aliased(self.read(self.updating(self.draw(st.integers(0, depth)))), self.name("j"))
-        pairs = [(a, b) for a in left.compared for b in right.compared if a.type == b.type]
-        on = [
-            f"{a.sql} {self.pick(['=', '=', '<=>'])} {b.sql}"
-            for a, b in (self.draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=2)) if pairs else [])
-        ]
+        return self.listed(self.kept(left, right))
+
+    def looked_up(self, depth: int) -> Rows:
+        """Final rows with a static table."""
+        left, table = self.rows(depth), self.pick([each for each in self.inputs if each.static])
+        left = self.aliased(left, self.name("j"))
+        name = self.name("j")
+        right = Rows(f"{table.name} AS {name}", [Typed(f"{name}.{f.name}", f.type) for f in table.schema])
+        return self.listed(self.kept(left, right))
+
+    def kept(self, rows: Rows, others: Rows) -> Rows:
+        """A join that keeps rows, bounded by nothing, written from either side."""
+        on = self.equal(rows, others)
         if not on or self.chance(30):
-            on.append(f"({self.condition([*left.plain, *right.plain], 1)})")
-        return self.listed(
-            self.pair(left, right, self.pick(["JOIN", "LEFT JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"]), on)
-        )
+            on.append(f"({self.condition([*rows.plain, *others.plain], 1)})")
+        how = self.pick(["JOIN", "LEFT JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"])
+        if how in ("JOIN", "LEFT JOIN") and self.chance(30):
+            return self.pair(others, rows, how.replace("LEFT", "RIGHT"), on)
+        return self.pair(rows, others, how, on)
+
+    def equal(self, left: Rows, right: Rows) -> list[str]:
+        """Equal columns of both sides, if there are any of one type."""
+        pairs = [(a, b) for a in left.compared for b in right.compared if a.type == b.type != t.WINDOW]
+        chosen = self.draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=2)) if pairs else []
+        return [f"{a.sql} {self.pick(['=', '=', '<=>'])} {b.sql}" for a, b in chosen]
 
     def aliased(self, of: Rows, name: str) -> Rows:
         given = of.sql.rsplit(") ", 1)[0] + ")" if of.sql.startswith("(") else of.sql
@@ -418,23 +437,9 @@ class Composer(Maker):
         return replace(made, sql=f"{made.sql} ORDER BY {order}{keys} LIMIT {self.pick([1, 2, 5])}")
 
     def query(self, depth: int) -> Rows:
-        made = (
-            self.updating(depth)
-            if self.chance(40)
-            else self.pick(
-                [
-                    self.joined,
-                    self.windowed,
-                    self.first,
-                    self.met,
-                    self.selected,
-                    self.union,
-                    self.distinct,
-                    self.session,
-                ]
-            )(depth)
-        )
-        return made
+        kinds = [self.joined, self.windowed, self.first, self.met, self.looked_up]
+        kinds += [self.selected, self.union, self.distinct, self.session]
+        return self.updating(depth) if self.chance(40) else self.pick(kinds)(depth)
 
 
 @st.composite
@@ -459,19 +464,38 @@ def punctual(draw: st.DrawFn, name: str) -> tuple[Input, list[pa.RecordBatch]]:
 
 
 @st.composite
+def table(draw: st.DrawFn, name: str) -> tuple[Input, list[pa.RecordBatch]]:
+    """A static table and its rows: keys without a partner, with one, and with several."""
+    type_ = draw(st.sampled_from(list(VALUES)))
+    schema = pa.schema([("k", t.STRING), ("i", t.INT), ("v", type_)])
+    row = st.tuples(
+        st.none() | st.sampled_from(["a", "b", ""]), st.none() | st.integers(-2, 2), st.none() | VALUES[type_]
+    )
+    rows = draw(st.lists(row, max_size=5))
+    arrays = [pa.array([row[c] for row in rows], f.type) for c, f in enumerate(schema)]
+    return Input(name, schema, True), [pa.RecordBatch.from_arrays(arrays, schema=schema)]
+
+
+def table_declaration(of: Input) -> str:
+    columns = ", ".join(f"{f.name} {sql_name(f.type)}" for f in of.schema)
+    return f"CREATE TABLE {of.name} ({columns}) USING json OPTIONS (path 'in')"
+
+
+@st.composite
 def composed(draw: st.DrawFn, queries: int = 4, depth: int = 2) -> list[Case]:
     """Two streams with rows, and several queries over them."""
     a, rows_a = draw(punctual("a"))
     b, rows_b = draw(punctual("b"))
-    setup = ";\n".join(map(declaration, (a, b))) + ";"
-    batches = {"a": rows_a, "b": rows_b}
+    u, rows_u = draw(table("u"))
+    setup = ";\n".join([*map(declaration, (a, b)), table_declaration(u)]) + ";"
+    inputs = {"a": a, "b": b, "u": u}
+    batches = {"a": rows_a, "b": rows_b, "u": rows_u}
     options = {"late": "keep", "zone": draw(st.sampled_from(["UTC", "Europe/Berlin"]))}
     found = []
     for number in range(queries):
-        composer = Composer(draw, (a, b), f"n{number}")
+        composer = Composer(draw, (a, b, u), f"n{number}")
         made = composer.query(draw(st.integers(0, depth)))
         statements = ";\n".join(composer.statements)
-        inputs = {"a": a, "b": b}
         file = Path("composed")
         found.append(
             Case(
