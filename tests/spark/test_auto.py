@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +11,7 @@ from typing import Any
 import pytest
 
 import headgate as hg
-from tests.arriving import arrive_json
+from tests.arriving import arrive_json, sending
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -46,23 +44,14 @@ def test_a_query_begins_with_the_aggregate_that_another_runs_and_has_sparks_answ
 def arriving(folder: Path, rows: int) -> Iterator[list[int]]:
     """Files with `rows` rows each, ten a second, until the end of the block; gives the numbers of all rows so far."""
     sent: list[int] = []
-    over = threading.Event()
 
     def send() -> None:
-        for number in itertools.count():
-            values = range(number * rows, (number + 1) * rows)
-            arrive_json(folder / f"{number}.json", [{"v": value} for value in values])
-            sent.extend(values)
-            if over.wait(0.1):
-                return
+        values = range(len(sent), len(sent) + rows)
+        arrive_json(folder / f"{len(sent)}.json", [{"v": value} for value in values])
+        sent.extend(values)
 
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
+    with sending(send):
         yield sent
-    finally:
-        over.set()
-        thread.join()
 
 
 @pytest.mark.slow

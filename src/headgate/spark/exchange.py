@@ -18,8 +18,10 @@ from dataclasses import dataclass, field, replace
 
 from headgate.expressions.functions import accumulator
 from headgate.graph.operators import Aggregate, Candidates, Merge, Operator, Partial, Send, Source, Top
+from headgate.graph.operators.exchange import INTERNAL
 from headgate.graph.queries import Query
 from headgate.graph.types import BIGINT, Field, Schema
+from headgate.runtime.scaling import is_scaled
 from headgate.spark.placement import streams_of
 from headgate.spark.splitting import keys_of, splitting
 
@@ -48,7 +50,7 @@ def divided(query: Query) -> Division:
     is a part of a divided query."""
     divider = _Divider(query)
     is_part = isinstance(query.plan, Send) or any(
-        stream.startswith(f"{query.name}/") for stream in streams_of(query.plan)
+        stream.startswith(f"{query.name}{INTERNAL}") for stream in streams_of(query.plan)
     )
     plan = query.plan if is_part else divider.above(query.plan)
     if not divider.fragments:
@@ -61,6 +63,8 @@ class _Divider:
 
     def __init__(self, query: Query) -> None:
         self._query = query
+        # A fragment is scaled if the whole query is, although it may be an aggregate where that is none.
+        self._spec = replace(query.spec, scaled=True if is_scaled(query) else None)
         self.fragments: list[Query] = []
         self.nodes: dict[Operator, Operator] = {}
         self.halves: dict[Operator, Operator] = {}
@@ -90,13 +94,12 @@ class _Divider:
         half = half.with_inputs(inputs)
         if splitting(half) is None:
             return self._over(node, inputs)
-        name = f"{self._query.name}/{len(self.fragments)}"
+        name = f"{self._query.name}{INTERNAL}{len(self.fragments)}"
         source = Source(half.schema, name)
         second = Merge(node.schema, source, node) if isinstance(node, Aggregate) else node.with_inputs((source,))
         self.nodes[node], self.halves[node] = second, half
-        self.fragments.append(
-            replace(self._query, name=name, plan=Send(half.schema, half), schema=half.schema, sinks=(), mode="append")
-        )
+        part = replace(self._query, name=name, plan=Send(half.schema, half), schema=half.schema)
+        self.fragments.append(replace(part, sinks=(), mode="append", spec=self._spec))
         return second
 
 

@@ -15,12 +15,10 @@ import pyarrow as pa
 from headgate.expressions.hashing import hashed
 from headgate.expressions.keys import flatten
 from headgate.expressions.xxhash64 import xxhash64
+from headgate.graph.operators.exchange import INTERNAL
 from headgate.spark.placement import Placement
 
 Ints = npt.NDArray[np.int64]
-
-INTERNAL = "/"
-"""Part of the name of every internal stream (`exchange.py`)."""
 
 
 def slots(stream: str, keys: Sequence[pa.Array], count: int) -> Ints:

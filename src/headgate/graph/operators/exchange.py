@@ -17,6 +17,9 @@ FIRST_KEY = 1
 
 ROWS = "rows before the exchange"
 
+INTERNAL = "/"
+"""Part of the name of every internal stream: `query/number` (`spark/exchange.py`)."""
+
 
 @dataclass(frozen=True, eq=False)
 class Send(Unary):
