@@ -45,7 +45,7 @@ CLASSES = ("critical", "report")
 
 def test_each_class_has_decisions_of_its_own(spark: Any, tmp_path: Path) -> None:
     """Selected policies with their reasons, the scores of all candidates, and what was expected and measured."""
-    engine = hg.Engine("auto:interval=200ms", spark=spark)
+    engine = hg.Engine("auto:interval=50ms", spark=spark)
     engine.execute(
         f"""CREATE CLASS critical WITH (priority = 6); CREATE CLASS report WITH (priority = 1);
         CREATE STREAM s (v INT) USING json OPTIONS (path '{tmp_path}/in');
