@@ -29,7 +29,7 @@ BENCHES: Mapping[str, str] = {
     "pace": "processor time of 21 selections at 2,000 rows/s with a latency spec of 2 s, of 200 ms, and without one",
     "overload": "critical queries while reports need 150% of the processors, compared with critical alone",
     "day": "a day of changing load, simulated or (--set live=true) on Spark: policy auto beside fixed policies",
-    "objectives": "objectives change from 70/30 to 30/70 while a network runs: the measured metrics follow",
+    "objectives": "objectives change from 70/30 to 30/70 while a network runs, or (--set live=true) an engine on Spark",
     "idle": "processor time of an idle engine, and how soon it answers the first row",
     "feeder": "rows that the feeder sends per second of one core, and its lag at 200,000 rows/s",
     "scale": "throughput with two replicas compared with one, cost of the shuffle, balance of the replicas",
