@@ -30,6 +30,7 @@ BENCHES: Mapping[str, str] = {
     "overload": "critical queries while reports need 150% of the processors, compared with critical alone",
     "day": "a day of changing load, simulated or (--set live=true) on Spark: policy auto beside fixed policies",
     "objectives": "objectives change from 70/30 to 30/70 while a network runs, or (--set live=true) an engine on Spark",
+    "watching": "processor time of the run-time optimizer's thread, with all specs met and with one that is missed",
     "idle": "processor time of an idle engine, and how soon it answers the first row",
     "feeder": "rows that the feeder sends per second of one core, and its lag at 200,000 rows/s",
     "scale": "throughput with two replicas compared with one, cost of the shuffle, balance of the replicas",
