@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,9 +18,12 @@ from headgate.bench.kafka_sides import KafkaWork, TopicNames, TopicSelection
 from headgate.bench.kafka_topics import OutputTopics, due, make_topics
 from headgate.connectors.registry import connectors
 from headgate.connectors.spark_format import provided
+from headgate.feeder.broker import Broker
 from headgate.spark.packages import KAFKA
 from headgate.sql import Catalog
 from tests.kafka.topics import Topics
+from tests.processes import marked
+from tests.waiting import wait_until
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -106,3 +111,23 @@ def test_what_a_feeder_will_send_is_known_in_advance(spark: Any) -> None:
     left, right = (rows[name].alias(name) for name in ("s15", "s16"))
     pairs = left.join(right, ["location", "temperature"]).where("abs(unix_micros(s15.ts) - unix_micros(s16.ts)) <= 1e5")
     assert found["join_0"] == pairs.count()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "begun", ["kafka.Kafka", "SparkSubmit", "multiprocessing.spawn", "headgate.spark.supervisor", "pyspark.daemon"]
+)
+def test_a_bench_that_is_ended_leaves_nothing(
+    broker: Broker, tmp_path: Path, begun: str, number: signal.Signals
+) -> None:
+    """`begun`: the process whose start is the moment of the signal."""
+    del broker  # the jars are there
+    options = [f"--set={each}" for each in ("workloads=selections_21", "sides=headgate", "warm=600")]
+    bench = ["-m", "headgate.cli.main", "bench", "kafka", *options]
+    with marked(*bench, HEADGATE_CLASS_ARCHIVE="off", TMPDIR=str(tmp_path)) as started:
+        wait_until(lambda: started.runs(begun), started.process)
+        started.process.send_signal(number)
+        assert started.process.wait() in (128 + number, 130)
+        wait_until(lambda: not started.all())
+    assert not [left for left in tmp_path.iterdir() if left.name.startswith("headgate-bench")]

@@ -54,8 +54,8 @@ def run(
     measured: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="headgate-bench-kafka-") as folder:
         broker = Broker(Path(folder))
-        broker.start()
         try:
+            broker.start()
             for name in _chosen(workloads, RUNS):
                 for side in (side for side in RUNS[name] if side in _chosen(sides, RUNS["one"])):
                     figures = _figures(broker, name, side, rate, warm, seconds, burst)

@@ -116,7 +116,7 @@ class Cluster:
         self._reach()
         if exactly_once:
             # Ends open transactions of an earlier process, which is fenced off from now on.
-            self._producer.init_transactions(_PATIENCE)
+            _retried(lambda: self._producer.init_transactions(_PATIENCE))
 
     @classmethod
     def of(cls, options: Mapping[str, str], run: str, exactly_once: bool) -> Cluster:
@@ -187,12 +187,14 @@ class Cluster:
         if self._exactly_once:
             from confluent_kafka import TopicPartition
 
-            consumer = self._consumer()
             places = [TopicPartition(topic, 0, epoch + 1) for topic in sorted(topics)]
-            group = consumer.consumer_group_metadata()
-            _retried(lambda: self._producer.send_offsets_to_transaction(places, group, _PATIENCE))
-            self._producer.commit_transaction(_PATIENCE)
-            consumer.close()
+            consumer = self._consumer()
+            try:
+                group = consumer.consumer_group_metadata()
+                _retried(lambda: self._producer.send_offsets_to_transaction(places, group, _PATIENCE))
+            finally:
+                consumer.close()
+            _retried(lambda: self._producer.commit_transaction(_PATIENCE))
 
     def has(self, topic: str, epoch: int) -> bool:
         """Whether an earlier transaction has committed the messages of an epoch to a topic."""
@@ -227,7 +229,9 @@ class Cluster:
 
         secure = {name: value for name, value in self._options.items() if name not in _OF_PRODUCERS}
         settings, _ = for_librdkafka(secure)
-        return Consumer({**settings, "group.id": f"headgate-{self._run}", "enable.auto.commit": False})
+        return Consumer(
+            {**settings, "group.id": f"headgate-{self._run}", "enable.auto.commit": False, "log_level": "0"}
+        )
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:
@@ -335,21 +339,24 @@ def _texts(column: pa.ChunkedArray) -> list[bytes | None]:
 
 
 def _retried(action: Callable[[], T]) -> T:
-    """What an action returns, tried again while the brokers are choosing who keeps the offsets of the group."""
+    """What an action returns, tried again while the brokers are not ready for it: they choose who keeps the offsets of
+    the group, or still end the transaction that an earlier process has left open."""
     from confluent_kafka import KafkaError
 
     passing = (
         KafkaError.NOT_COORDINATOR,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.CONCURRENT_TRANSACTIONS,
     )
     until = time.monotonic() + _PATIENCE
     while True:
         try:
             return action()
         except Exception as error:
-            code = error.args[0].code() if error.args and hasattr(error.args[0], "code") else None
-            if code not in passing or time.monotonic() > until:
+            said = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
+            again = said is not None and (said.retriable() or said.code() in passing)
+            if not again or time.monotonic() > until:
                 raise
         time.sleep(0.1)
 

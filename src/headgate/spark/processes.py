@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+"""Loaded before anything forks: a child of a process with threads must not load libraries."""
 
 
 def node() -> str:
@@ -93,8 +95,9 @@ def ending_of(pid: int) -> int | None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Has this process killed when its parent ends, even if it never releases Python's interpreter lock."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    """Has this process killed when the thread of its parent that forked it ends, even if it never releases Python's
+    interpreter lock. What it executes afterwards is killed as well."""
+    with suppress(AttributeError):
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(0)
