@@ -90,6 +90,17 @@ def test_what_the_driver_leaves_to_spark(
     assert obstacle(query, query.sinks[0].options) == said
 
 
+def test_options_in_other_letters_are_not_left_out() -> None:
+    given = {
+        "Kafka.Bootstrap.Servers": "h:1",
+        "Topic": "t",
+        "KAFKA.Security.Protocol": "SSL",
+        "Delivery": "exactly_once",
+    }
+    options = query_into("kafka", clause(given), "k STRING").sinks[0].options
+    assert for_librdkafka(options) == ({"bootstrap.servers": "h:1", "security.protocol": "SSL"}, None)
+
+
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 

@@ -73,6 +73,7 @@ class KafkaSink(ResultSink):
         _OURS,
         one_of=((SERVERS,), ("topic", "topic_column")),
         prefixes=("kafka.",),
+        lower=True,
         refused={"includeHeaders": "give the option headers; with value_format raw, a column headers is written"},
     )
     replaces_rows = True
