@@ -47,7 +47,7 @@ def run(
 ) -> Outcome:
     """Runs every workload on its sides.
 
-    - `seconds`, `warm`: time measured for each side, and time before it; `many_seconds`: time measured with 200 queries;
+    - `seconds`, `warm`: time measured for each side, and time before it; `many_seconds`: the same with 200 queries;
       `rate`: rows per second and topic
     - `burst`: rows that are sent at once at the end, in all; the rate at which a side processes them is its rows/s
     - `workloads`, `sides`: which ones, separated by commas
