@@ -125,9 +125,17 @@ def test_what_a_feeder_will_send_is_known_in_advance(spark: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize(
-    "begun", ["kafka.Kafka", "SparkSubmit", "multiprocessing.spawn", "headgate.spark.supervisor", "pyspark.daemon"]
+    ("begun", "number"),
+    [
+        ("kafka.Kafka", signal.SIGTERM),
+        ("multiprocessing.spawn", signal.SIGTERM),
+        ("SparkSubmit", signal.SIGTERM),
+        ("SparkSubmit", signal.SIGINT),
+        ("headgate.spark.supervisor", signal.SIGTERM),
+        ("headgate.spark.daemon", signal.SIGTERM),
+        ("headgate.spark.daemon", signal.SIGINT),
+    ],
 )
 def test_a_bench_that_is_ended_leaves_nothing(
     broker: Broker, tmp_path: Path, begun: str, number: signal.Signals

@@ -43,6 +43,19 @@ def executor_pid() -> int:
     return os.getppid()
 
 
+def children_with(variable: str) -> list[int]:
+    """The children of this process that have a variable in their environment."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        # A process may end while it is looked at.
+        with suppress(OSError, ValueError):
+            if _process(int(entry.name))[1] == os.getpid():
+                names = [each.partition(b"=")[0] for each in (entry / "environ").read_bytes().split(b"\0")]
+                if variable.encode() in names:
+                    found.append(int(entry.name))
+    return found
+
+
 def is_alive(pid: int) -> bool:
     """Whether a process runs (a zombie does not)."""
     try:
