@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+"""Loaded before anything forks: a child of a process with threads must not load libraries."""
 
 
 def node() -> str:
@@ -50,6 +52,19 @@ def executor_pid() -> int:
             break
         found = parent
     return os.getppid()
+
+
+def children_with(variable: str) -> list[int]:
+    """The children of this process that have a variable in their environment."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        # A process may end while it is looked at.
+        with suppress(OSError, ValueError):
+            if _process(int(entry.name))[1] == os.getpid():
+                names = [each.partition(b"=")[0] for each in (entry / "environ").read_bytes().split(b"\0")]
+                if variable.encode() in names:
+                    found.append(int(entry.name))
+    return found
 
 
 def is_alive(pid: int) -> bool:
@@ -112,8 +127,9 @@ def ending_of(pid: int) -> int | None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Has this process killed when its parent ends, even if it never releases Python's interpreter lock."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    """Has this process killed when the thread of its parent that forked it ends, even if it never releases Python's
+    interpreter lock. What it executes afterwards is killed as well."""
+    with suppress(AttributeError):
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(0)
