@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,9 +15,14 @@ from hypothesis import strategies as st
 from headgate.graph.expressions import Call, Column
 from headgate.graph.expressions import Literal as Constant
 from headgate.graph.operators import CurrentJoin, CurrentTop, JoinKind, Order, Source, concat
+from headgate.graph.operators.operator import LEFT as LEFT_PORT
+from headgate.graph.operators.operator import RIGHT as RIGHT_PORT
 from headgate.graph.types import BIGINT, BOOLEAN, INT, STRING, TIMESTAMP, Schema
+from headgate.operators.batch import FOREVER, NEVER
 from headgate.operators.current_join import LiveCurrentJoin
-from tests.operators.drive import Feed, Row, counted, drive, feeds
+from headgate.operators.live import live
+from headgate.operators.settings import Settings
+from tests.operators.drive import Feed, Row, batch_of, counted, drive, feeds
 
 Ranking = Literal["row_number", "rank", "dense_rank"]
 
@@ -155,3 +161,18 @@ def test_join(how: JoinKind, left: Feed, right: Feed, keyed: bool, residual: boo
             wanted[row + (None,) * 6] += how == "left" and not partners
     assert counted(found.rows) == counted((+wanted).elements())
     assert found.late == len(list(left.arrivals())) - len(in_time)
+
+
+def test_a_key_whose_hash_is_that_of_null_does_not_meet_null() -> None:
+    schema = Schema.of(("at", TIMESTAMP), ("k", BIGINT))
+    changes = Schema.of(("k", BIGINT), ("gone", BOOLEAN))
+    key, identity = (Column(BIGINT, 1),), (Column(BIGINT, 0),)
+    sources = (Source(schema, "t"), Source(changes, "s"))
+    node = CurrentJoin(schema, *sources, "semi", Column(TIMESTAMP, 0), key, identity, identity, Column(BOOLEAN, 1))
+    like_null = int(np.uint64(0x9E3779B97F4A7C15).astype(np.int64))
+    operator = live(node, Settings())
+    operator.process(LEFT_PORT, batch_of(schema, [(1, like_null), (1, 7)], NEVER))
+    operator.process(RIGHT_PORT, batch_of(changes, [(None, False), (7, False)], NEVER))
+    operator.advance(LEFT_PORT, FOREVER)
+    out, _ = operator.advance(RIGHT_PORT, FOREVER)
+    assert [row[1] for each in out for row in zip(*(c.to_pylist() for c in each.rows.columns), strict=True)] == [7]

@@ -83,7 +83,8 @@ def streams(draw: st.DrawFn, name: str) -> tuple[Input, list[pa.RecordBatch]]:
         rows: list[list[Any]] = []
         for _ in range(size):
             moment = START + timedelta(milliseconds=250 * draw(st.integers(0, 240)))
-            row: list[Any] = [number, moment, draw(st.none() | st.sampled_from(["a", "b", "c"]))]
+            timed = draw(st.integers(0, 19)) > 0
+            row: list[Any] = [number, moment if timed else None, draw(st.none() | st.sampled_from(["a", "b", "c"]))]
             row += [draw(st.none() | VALUES[type_]) for type_ in [t.INT, *types]]
             rows.append(row)
             number += 1
@@ -236,10 +237,10 @@ class Maker:
         if slide != length and of.delay < timedelta(hours=1):
             # Windows that a late row still reaches cannot be expressed by dropping rows: see `late.case`.
             window, late = f"window({of.time}, '{length} seconds')", f"window {length} seconds"
-        keys = self.pick([[], ["k"], ["k", self.key(columns, t.INT)]])
+        keys = self.pick([[], ["k"], ["k", self.key(columns, t.INT)], [self.key(columns)]])
         shown = [f"{window} AS w", *(f"{key} AS g{n}" for n, key in enumerate(keys))]
         shown += [f"{self.aggregate(columns)} AS a{n}" for n in range(self.draw(st.integers(1, 3)))]
-        having = f" HAVING {self.pick(['count(*) > 1', 'max(id) > 3', 'sum(i) > 0 OR k IS NULL' if keys else 'true'])}"
+        having = f" HAVING {self.pick(['count(*) > 1', 'max(id) > 3', 'sum(i) > 0 OR k IS NULL' if 'k' in keys else 'true'])}"
         sql = f"SELECT {', '.join(shown)} FROM {source}{self.where(columns)} GROUP BY {', '.join([window, *keys])}"
         return Generated(sql + (having if self.chance(25) else ""), late)
 
@@ -303,11 +304,9 @@ class Maker:
         sign = [f"{'+' if s >= 0 else '-'} INTERVAL {abs(s)} SECONDS" for s in (low, high)]
         at, bt = f"{of.name}.{of.time}", f"{other.name}.{other.time}"
         on = [f"{bt} BETWEEN {at} {sign[0]} AND {at} {sign[1]}"]
-        on.append(
-            self.pick(
-                [f"{of.name}.k = {other.name}.k", f"{of.name}.i = {other.name}.i", f"{of.name}.k <=> {other.name}.k"]
-            )
-        )
+        pairs = [(a.sql, b.sql) for a in lefts for b in rights if a.type == b.type and a.type != t.TIMESTAMP]
+        for a, b in self.draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=2)):
+            on.append(f"{a} {self.pick(['=', '=', '<=>'])} {b}")
         if self.chance(40):
             on.append(f"({self.condition([*lefts, *rights], 1)})")
         shown = lefts if "SEMI" in how or "ANTI" in how else [*lefts, *rights]

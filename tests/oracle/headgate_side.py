@@ -106,11 +106,10 @@ def answers(case: Case, queries: Sequence[Query], pushes: Pushes, restored: bool
 
     `restored`: after each batch the state moves into a new runner.
     """
-    tables = {name: pa.Table.from_batches(case.batches[name]) for name, of in case.inputs.items() if of.static}
     graph = SharedGraph()
     for query in queries:
         graph.add(query)
-    settings = Settings(tables=tables)
+    settings = settings_of(case)
     runner = Runner(graph, settings)
     read = {source.stream for _, source in graph.sources()}
     for stream, batch in pushes:
@@ -123,6 +122,12 @@ def answers(case: Case, queries: Sequence[Query], pushes: Pushes, restored: bool
             runner.restore(snapshot)
     runner.finish()
     return {query.name: Answer.of(runner.results(query.name)) for query in queries}
+
+
+def settings_of(case: Case) -> Settings:
+    """The static tables of a case."""
+    tables = {name: pa.Table.from_batches(case.batches[name]) for name, of in case.inputs.items() if of.static}
+    return Settings(tables=tables)
 
 
 def foreign(plan: Operator) -> dict[str, list[Foreign]]:

@@ -124,7 +124,7 @@ def in_time(of: Input, rule: str | None) -> str:
     if of.time is None or of.static or rule in (None, "oracle", "keep"):
         return "true"
     if rule == "event":
-        return f"_watermark IS NULL OR `{of.time}` > _watermark"
+        return f"_watermark IS NULL OR `{of.time}` IS NULL OR `{of.time}` > _watermark"
     if rule and rule.startswith("session "):
         return f"_watermark IS NULL OR `{of.time}` + INTERVAL {rule[8:]} > _watermark"
     if rule and rule.startswith("window "):

@@ -11,6 +11,7 @@ from headgate.spark.analysis import Analyzer
 from tests.oracle import headgate_side
 from tests.oracle.answers import Answer, differences
 from tests.oracle.cases import Case
+from tests.oracle.compose import composed
 from tests.oracle.generate import cases
 from tests.oracle.spark_side import SparkRefused, SparkSide
 
@@ -21,6 +22,18 @@ _sides: list[SparkSide] = []
 @settings(max_examples=settings().max_examples // 4)
 @given(generated=cases())
 def test_generated_queries_give_what_spark_gives(spark: Any, generated: list[Case]) -> None:
+    give_what_spark_gives(spark, generated)
+
+
+@pytest.mark.spark
+@settings(max_examples=settings().max_examples // 4)
+@given(generated=composed())
+def test_queries_over_queries_give_what_spark_gives(spark: Any, generated: list[Case]) -> None:
+    give_what_spark_gives(spark, generated)
+
+
+def give_what_spark_gives(spark: Any, generated: list[Case]) -> None:
+    """All queries, alone with their rows cut in every way, and in one graph."""
     if not _sides:
         _sides.append(SparkSide(spark))
     side = _sides[0]
@@ -50,4 +63,4 @@ def compare(got: Answer, wanted: Answer, case: Case, how: str) -> None:
     """The same names, types and rows, or what differs."""
     assert got.header == wanted.header, case.query
     wrong = differences(got.rows, wanted.rows)
-    assert not wrong, f"{how}\n{case.setup}\n{case.query}\n{wrong}"
+    assert not wrong, f"{how}\n{case.setup}\n{case.statements}\n{case.query}\n{wrong}"

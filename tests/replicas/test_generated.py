@@ -15,8 +15,11 @@ from headgate.sql.errors import SqlError
 from tests.oracle import headgate_side
 from tests.oracle.answers import Answer, differences
 from tests.oracle.cases import Case
+from tests.oracle.compose import composed
 from tests.oracle.generate import cases
 from tests.replicas.harness import Replicas, any_owners, any_placement, apart, in_fragments, sends_rows
+
+ANY = cases() | composed()
 
 
 def compiled(generated: list[Case]) -> list[tuple[Case, Query]]:
@@ -37,10 +40,12 @@ def check(running: Replicas, wanted: dict[str, Answer], queries: list[tuple[Case
         got = Answer.of(running.table(query.name))
         assert got.header == wanted[query.name].header
         wrong = differences(got.rows, wanted[query.name].rows)
-        assert not wrong, f"{running.placement.routes[query.name]}\n{case.setup}\n{case.query}\n{wrong}"
+        assert not wrong, (
+            f"{running.placement.routes[query.name]}\n{case.setup}\n{case.statements}\n{case.query}\n{wrong}"
+        )
 
 
-@given(generated=cases())
+@given(generated=ANY)
 def test_several_replicas_give_what_one_gives(generated: list[Case]) -> None:
     found = compiled(generated)
     queries = [query for _, query in found]
@@ -48,7 +53,7 @@ def test_several_replicas_give_what_one_gives(generated: list[Case]) -> None:
     placements = [place(queries, replicas) for replicas in (1, 2, 4)]
     placements.append(Placement(3, {query.name: place([query], 3).routes[query.name] for query in queries}))
     for placement in placements:
-        running = Replicas(queries, placement)
+        running = Replicas(queries, placement, headgate_side.settings_of(generated[0]))
         for stream, batch in headgate_side.given(generated[0]):
             running.epoch([(stream, batch)])
         running.finish()
@@ -56,13 +61,13 @@ def test_several_replicas_give_what_one_gives(generated: list[Case]) -> None:
         running.close()
 
 
-@given(generated=cases(), seed=st.integers(0, 1000))
+@given(generated=ANY, seed=st.integers(0, 1000))
 def test_rescaled_in_the_middle(generated: list[Case], seed: int) -> None:
     found = compiled(generated)
     queries = [query for _, query in found]
     chance = Random(seed)
     wanted = headgate_side.answers(generated[0], queries, headgate_side.given(generated[0]))
-    running = Replicas(queries, place(queries, 1))
+    running = Replicas(queries, place(queries, 1), headgate_side.settings_of(generated[0]))
     numbers = [2, 4, 1, 3]
     for stream, batch in headgate_side.given(generated[0]):
         running.epoch([(stream, batch)])
@@ -73,7 +78,7 @@ def test_rescaled_in_the_middle(generated: list[Case], seed: int) -> None:
     running.close()
 
 
-@given(generated=cases(), seed=st.integers(0, 1000))
+@given(generated=ANY, seed=st.integers(0, 1000))
 def test_key_slots_move_in_the_middle(generated: list[Case], seed: int) -> None:
     found = compiled(generated)
     queries = [query for _, query in found]
@@ -81,7 +86,7 @@ def test_key_slots_move_in_the_middle(generated: list[Case], seed: int) -> None:
     wanted = headgate_side.answers(generated[0], queries, headgate_side.given(generated[0]))
     replicas = chance.choice([2, 3, 4])
     placement = place(queries, replicas)
-    running = Replicas(queries, any_owners(placement, chance))
+    running = Replicas(queries, any_owners(placement, chance), headgate_side.settings_of(generated[0]))
     for stream, batch in headgate_side.given(generated[0]):
         running.epoch([(stream, batch)])
         running.rescale(any_owners(placement, chance))
@@ -90,14 +95,15 @@ def test_key_slots_move_in_the_middle(generated: list[Case], seed: int) -> None:
     running.close()
 
 
-@given(generated=cases(), seed=st.integers(0, 1000))
+@given(generated=ANY, seed=st.integers(0, 1000))
 def test_divided_at_exchanges(generated: list[Case], seed: int) -> None:
     found = compiled(generated)
     chance = Random(seed)
     wanted = headgate_side.answers(generated[0], [query for _, query in found], headgate_side.given(generated[0]))
     declared = [query for _, query in found]
     queries = in_fragments(declared)
-    running = Replicas(queries, place(queries, chance.choice([2, 3])), declared=declared)
+    tables = headgate_side.settings_of(generated[0])
+    running = Replicas(queries, place(queries, chance.choice([2, 3])), tables, declared)
     for stream, batch in headgate_side.given(generated[0]):
         running.epoch([(stream, batch)])
         if chance.random() < 0.4:

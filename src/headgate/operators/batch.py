@@ -27,6 +27,10 @@ class Arrival:
     def at(now: float, rows: int) -> Arrival:
         return Arrival(rows, now * rows, now)
 
+    @property
+    def mean(self) -> float:
+        return self.total / max(self.count, 1)
+
 
 @dataclass(slots=True)
 class Batch:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headgate.expressions.hashing import Hashes, hashed
 from headgate.expressions.keys import flat_types, flatten, one_chunk
@@ -17,12 +16,12 @@ from headgate.operators.contract import Snapshot
 from headgate.operators.current_rows import flags, last_of_each
 from headgate.operators.division import StateKeys, StateRows, run_parts, run_tables
 from headgate.operators.evaluate import evaluate
-from headgate.operators.matching import Matcher
+from headgate.operators.matching import Matcher, without_nulls
 from headgate.operators.partners import Flags, Pairs, Partners
 from headgate.operators.registry import implements
 from headgate.operators.runs import Runs
 from headgate.operators.settings import Settings
-from headgate.operators.windows import late_before, microseconds
+from headgate.operators.windows import late_before, times_or_end
 
 Ints = npt.NDArray[np.int64]
 
@@ -71,7 +70,7 @@ class LiveCurrentJoin:
     def process(self, port: int, batch: Batch) -> list[Batch]:
         batch = batch.materialized()
         if batch.rows.num_rows:
-            self._newest = max(self._newest, batch.arrival.total / max(batch.arrival.count, 1))
+            self._newest = max(self._newest, batch.arrival.mean)
             if port == LEFT:
                 self._arrived(batch)
             else:
@@ -80,13 +79,9 @@ class LiveCurrentJoin:
 
     def _arrived(self, batch: Batch) -> None:
         node = self._node
-        times, valid = microseconds(evaluate(node.time, batch))
-        if valid is not None:
-            times = np.where(valid.to_numpy(zero_copy_only=False), times, FOREVER)
+        times = times_or_end(evaluate(node.time, batch))
         keys = [evaluate(key, batch) for key in node.left_keys]
-        able = np.ones(len(times), bool)
-        for key in keys:
-            able &= pc.is_valid(key).to_numpy(zero_copy_only=False)
+        able = without_nulls(keys, len(times))
         rows = batch.rows.columns[: len(node.left.schema)]
         table = _table([*rows, *flatten(keys), pa.array(times), pa.array(able)])
         late = times < late_before(node.time, batch.watermark)

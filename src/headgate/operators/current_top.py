@@ -57,7 +57,7 @@ class LiveCurrentTop:
         batch = batch.materialized()
         if not batch.rows.num_rows:
             return []
-        self._newest = max(self._newest, batch.arrival.total / max(batch.arrival.count, 1))
+        self._newest = max(self._newest, batch.arrival.mean)
         node = self._node
         keys = [*flatten([evaluate(e, batch) for e in node.identity])]
         keys += flatten([evaluate(e, batch) for e in node.partition])

@@ -9,7 +9,7 @@ from headgate.expressions.aggregates.grouping import Groups, Reduction, Rounds
 from headgate.expressions.hashing import hashed
 from headgate.expressions.keys import flat_types, flatten, rebuild
 from headgate.graph.operators import Distinct
-from headgate.operators.batch import FOREVER, Batch
+from headgate.operators.batch import Batch
 from headgate.operators.columns import part_of, record
 from headgate.operators.contract import Snapshot
 from headgate.operators.division import StateKeys, StateRows, run_parts, run_tables
@@ -18,7 +18,7 @@ from headgate.operators.matching import Matcher
 from headgate.operators.registry import implements
 from headgate.operators.runs import Runs
 from headgate.operators.settings import Settings
-from headgate.operators.windows import late_before, microseconds
+from headgate.operators.windows import late_before, times_or_end
 
 
 @implements(Distinct)
@@ -40,9 +40,7 @@ class LiveDistinct:
 
     def process(self, port: int, batch: Batch) -> list[Batch]:
         batch = batch.materialized()
-        times, valid = microseconds(evaluate(self._time, batch))
-        if valid is not None:
-            times = np.where(valid.to_numpy(zero_copy_only=False), times, FOREVER)
+        times = times_or_end(evaluate(self._time, batch))
         columns = batch.rows.columns[: len(self._types)]
         in_time = times >= late_before(self._time, batch.watermark)
         if not in_time.all():

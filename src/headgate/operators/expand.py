@@ -39,6 +39,5 @@ class LiveExpand(Stateless):
         rows = batch.rows.select(list(range(kept))).take(pa.array(positions))
         window = window_column(starts, starts + self._panes.length, self._type)
         count = len(positions)
-        mean = batch.arrival.total / max(batch.arrival.count, 1)
-        arrival = Arrival(count, mean * count, batch.arrival.first)
+        arrival = Arrival(count, batch.arrival.mean * count, batch.arrival.first)
         return [Batch(record([*rows.columns, window], self._names, count), arrival, batch.watermark)]

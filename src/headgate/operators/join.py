@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headgate.graph.operators import Join
+from headgate.graph.operators.operator import LEFT, RIGHT
 from headgate.operators.batch import FOREVER, NEVER, Arrival, Batch
 from headgate.operators.columns import record
 from headgate.operators.contract import Snapshot
@@ -21,8 +22,6 @@ from headgate.operators.settings import Settings
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-LEFT, RIGHT = 0, 1
 
 
 def shifted(watermark: int, by: int | None) -> int:
@@ -67,7 +66,7 @@ class LiveJoin:
     def process(self, port: int, batch: Batch) -> list[Batch]:
         if batch.arrival.count:
             # Matching rows of the other side waited for this batch: their results count as arrived with it.
-            self._cause = batch.arrival.total / batch.arrival.count
+            self._cause = batch.arrival.mean
             self._newest = max(self._newest, self._cause)
         side = self._sides[port]
         arrived, alone = side.read(batch)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headgate.expressions.hashing import Hashes, hashed
 from headgate.expressions.keys import flat_types, flatten, one_chunk
@@ -12,7 +11,7 @@ from headgate.graph.operators import Lookup
 from headgate.operators.batch import Arrival, Batch
 from headgate.operators.columns import record
 from headgate.operators.evaluate import evaluate
-from headgate.operators.matching import Matcher
+from headgate.operators.matching import Matcher, without_nulls
 from headgate.operators.partners import Flags, Pairs, Partners
 from headgate.operators.registry import implements
 from headgate.operators.runs import Runs
@@ -53,9 +52,7 @@ class LiveLookup(Stateless):
         self._runs = Runs(flagged_are_gone=False)
         rows = self._table.num_rows
         keyed = pa.Table.from_arrays([*flat, pa.array(np.arange(rows))], names=[f"c{i}" for i in range(len(flat) + 1)])
-        able = np.ones(rows, bool)
-        for key in keys:
-            able &= pc.is_valid(key).to_numpy(zero_copy_only=False)
+        able = without_nulls(keys, rows)
         self._places = np.flatnonzero(able)
         keyed = keyed.filter(pa.array(able)).combine_chunks()
         flat = [one_chunk(c) for c in keyed.columns[:-1]]
@@ -75,14 +72,10 @@ class LiveLookup(Stateless):
         rows = batch.rows.num_rows
         flat = flatten(keys)
         hashes = hashed(flat, rows)
-        able = np.ones(rows, bool)
-        for key in keys:
-            if key.null_count:
-                able &= pc.is_valid(key).to_numpy(zero_copy_only=False)
-        mean = batch.arrival.total / max(batch.arrival.count, 1)
+        able = without_nulls(keys, rows)
         out: list[Batch] = []
         for columns, count in self._partners.joined(batch.rows, self._pairs(flat, hashes, able)):
-            arrival = Arrival(count, mean * count, batch.arrival.first)
+            arrival = Arrival(count, batch.arrival.mean * count, batch.arrival.first)
             out.append(Batch(record(columns, self._names, count), arrival, batch.watermark))
         return out
 

@@ -16,7 +16,7 @@ from headgate.operators.evaluate import evaluate
 from headgate.operators.ranking import ranked
 from headgate.operators.registry import implements
 from headgate.operators.settings import Settings
-from headgate.operators.windows import late_before, microseconds
+from headgate.operators.windows import late_before, times_or_end
 
 Ints = npt.NDArray[np.int64]
 
@@ -51,10 +51,8 @@ class LiveTop:
         batch = batch.materialized()
         if not batch.rows.num_rows:
             return []
-        self._newest = max(self._newest, batch.arrival.total / max(batch.arrival.count, 1))
-        times, valid = microseconds(evaluate(self._time, batch))
-        if valid is not None:
-            times = np.where(valid.to_numpy(zero_copy_only=False), times, FOREVER)
+        self._newest = max(self._newest, batch.arrival.mean)
+        times = times_or_end(evaluate(self._time, batch))
         partition = flatten([evaluate(e, batch) for e in self._partition])
         order = [evaluate(term.expr, batch) for term in self._order]
         columns = [*batch.rows.columns[: self._width], pa.array(times), *partition, *order]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from headgate.graph.expressions import Call, Expr
 from headgate.graph.operators import Window
-from headgate.operators.batch import NEVER
+from headgate.operators.batch import FOREVER, NEVER
 
 Ints = npt.NDArray[np.int64]
 
@@ -82,6 +82,12 @@ def microseconds(times: pa.Array) -> tuple[Ints, pa.Array | None]:
     if not ints.null_count:
         return ints.to_numpy(zero_copy_only=False), None
     return pc.fill_null(ints, 0).to_numpy(zero_copy_only=False), pc.is_valid(ints)
+
+
+def times_or_end(times: pa.Array) -> Ints:
+    """Event times as integers. That of a null is FOREVER: such a row is never late, and complete at the end."""
+    ints, valid = microseconds(times)
+    return ints if valid is None else np.where(valid.to_numpy(zero_copy_only=False), ints, FOREVER)
 
 
 def late_before(time: Expr, watermark: int) -> int:

@@ -2,8 +2,8 @@
 
 Rows are dropped for an operator that reads a stream (a leaf) if all queries that it serves are shed, and all or none of
 them are scaled: the least of their shares, and never more, since the fraction of a row that is left over is carried to
-the next batch. Without a utility
-expression rows are chosen at random; with one, those with the lowest values are dropped first.
+the next batch. Without a utility expression rows are chosen at random; with one, those with the lowest values are
+dropped first. What comes from another replica is not shed: its rows were, where they entered.
 """
 
 from __future__ import annotations

@@ -118,6 +118,8 @@ class _Divider:
         self._query = query
         self._rows = rows
         self._apart = apart
+        # A fragment is scaled if the whole query is, although it may be an aggregate where that is none.
+        self._spec = replace(query.spec, scaled=True if is_scaled(query) else None)
         self.fragments: list[Query] = []
         self.copies: dict[Operator, list[Copy]] = {}
         self._known: dict[tuple[Operator, int], tuple[Operator, list[Query], dict[Operator, list[Copy]]]] = {}
@@ -187,7 +189,8 @@ class _Divider:
         """The internal stream of a new fragment with these rows."""
         name = f"{self._query.name}{mark}{len(self.fragments)}"
         plan = Send(rows.schema, rows)
-        self.fragments.append(replace(self._query, name=name, plan=plan, schema=rows.schema, sinks=(), mode="append"))
+        part = replace(self._query, name=name, plan=plan, schema=rows.schema)
+        self.fragments.append(replace(part, sinks=(), mode="append", spec=self._spec))
         return Source(rows.schema, name)
 
     def _over_parts(self, node: Operator) -> Operator | None:

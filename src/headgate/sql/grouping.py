@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -269,6 +269,10 @@ class GroupBinder:
             fields.append(Field("deleted", t.BOOLEAN, False))
         first_call = (1 if window is not None else 0) + len(keys)
         aggregate = Aggregate(Schema(tuple(fields)), base, keys, calls, window)
+        if aggregate.by_moment and any(map(is_grouping, self._keys)):
+            # window(ts, '1 microsecond') beside ts: a row without a time is in no window.
+            base = Select(base.schema, base, (Call(t.BOOLEAN, "is_not_null", (window.on,)),))
+            aggregate = replace(aggregate, input=base)
         grouped = Grouped(Relation(aggregate, ()), places, first_call, calls)
         if having is None:
             return self._with_identity(grouped, aggregate)

@@ -14,7 +14,7 @@ from headgate.expressions.constants import TRUE
 from headgate.expressions.functions import fallible
 from headgate.expressions.normalize import conjunction
 from headgate.graph.event_times import instant
-from headgate.graph.expressions import Call, Column, Expr, Literal, in_terms_of
+from headgate.graph.expressions import Call, Column, Expr, in_terms_of
 from headgate.graph.operators import (
     Aggregate,
     CurrentJoin,
@@ -31,9 +31,11 @@ from headgate.graph.operators import (
 from headgate.graph.types import BOOLEAN
 from headgate.sql.bounds import Conditions, divide
 from headgate.sql.errors import Script, SqlError
+from headgate.sql.rank_limits import highest_rank
 from headgate.sql.relation import OtherQuery, Ranked, StaticRows, UndividedJoin, static_table
 from headgate.sql.times import times
 
+_MOST = 2**31 - 1  # a rank is an INT
 _MIRRORED_JOIN: dict[JoinKind, JoinKind] = {"inner": "inner", "right": "left", "left": "right", "full": "full"}
 
 
@@ -75,7 +77,7 @@ class Pushdown:
         below: list[Expr] = []
         above: list[Expr] = []
         for p in conjunction(predicates):
-            most, exact = _most(p, rank)
+            most, exact = highest_rank(p, rank)
             if most is not None:
                 count = most if count is None else min(count, most)
                 if not exact:
@@ -85,13 +87,13 @@ class Pushdown:
             else:
                 above.append(p)
         if count is None:
-            message = (
-                f"{node.ranking}() without a condition on it keeps every row; add WHERE rank <= n in the outer SELECT"
-            )
-            raise self.script.error(message, node.at)
+            known = f"without a condition on it {node.ranking}()"
+            if any(rank in p.columns for p in predicates):
+                known = f"the condition on {node.ranking}() does not say how many rows are wanted, so it"
+            raise self.script.error(f"{known} keeps every row; add WHERE rank <= n in the outer SELECT", node.at)
         given = self.push(node.input, tuple(below))
         ranking = cast(OneOf["row_number", "rank", "dense_rank"], node.ranking)
-        first = (node.partition, node.order, max(count, 0), ranking)
+        first = (node.partition, node.order, min(max(count, 0), _MOST), ranking)
         if node.time is not None:
             return selected(Top(node.schema, given, *first, node.time), tuple(above))
         assert node.deleted is not None
@@ -200,26 +202,16 @@ class Pushdown:
                     "10 SECONDS in its CREATE STREAM"
                 )
                 raise self._error(message, node)
-        terms, above = node.on, predicates
-        if node.how == "inner":
-            terms, above = (*terms, *predicates), ()
-        found = divide(terms, width, {}, {})
-        rest = [*found.rest, *(term.shifted(width) for term in found.right_only)]
+        found, below, rest, above = self._kept_left(node, node.on, predicates)
         keys: list[tuple[Expr, Expr]] = []
         for left, right in zip(found.left_keys, found.right_keys, strict=True):
             if right.columns and in_terms_of(right, identity, identity) is not None:
                 keys.append((left, right))
             else:
                 rest.append(Call(BOOLEAN, "eq", (left, right.shifted(width))))
-        below: list[Expr] = []
-        for term in found.left_only:
-            (below if node.how in ("inner", "semi") and not fallible(term) else rest).append(term)
-        if node.how != "inner":
-            pushed, above = _parted(above, lambda p: bool(p.columns) and max(p.columns) < width and not fallible(p))
-            below += pushed
         join = CurrentJoin(
             node.schema,
-            self.push(node.left, tuple(below)),
+            self.push(node.left, below),
             self.push(node.right),
             node.how,
             moments[0],
@@ -241,20 +233,10 @@ class Pushdown:
             raise self._error(message, node)
         width = len(node.left.schema)
         terms = (*node.on, *(p.shifted(width) for p in own))
-        above: tuple[Expr, ...] = predicates
-        if node.how == "inner":
-            terms, above = (*terms, *predicates), ()
-        found = divide(terms, width, {}, {})
-        rest = [*found.rest, *(term.shifted(width) for term in found.right_only)]
-        below: list[Expr] = []
-        for term in found.left_only:
-            (below if node.how in ("inner", "semi") and not fallible(term) else rest).append(term)
-        if node.how != "inner":
-            pushed, above = _parted(above, lambda p: bool(p.columns) and max(p.columns) < width and not fallible(p))
-            below += pushed
+        found, below, rest, above = self._kept_left(node, terms, predicates)
         lookup = Lookup(
             node.schema,
-            self.push(node.left, tuple(below)),
+            self.push(node.left, below),
             table.table.name,
             table.table.schema,
             node.how,
@@ -263,6 +245,23 @@ class Pushdown:
             conjunction(rest),
         )
         return selected(lookup, above)
+
+    def _kept_left(
+        self, node: UndividedJoin, terms: tuple[Expr, ...], predicates: tuple[Expr, ...]
+    ) -> tuple[Conditions, tuple[Expr, ...], list[Expr], tuple[Expr, ...]]:
+        """The conditions of a join that none may pass to the right: divided, those for the left side, those for the
+        join itself, and those for the rows above it."""
+        width = len(node.left.schema)
+        above = predicates
+        if node.how == "inner":
+            terms, above = (*terms, *predicates), ()
+        found = divide(terms, width, {}, {})
+        rest = [*found.rest, *(term.shifted(width) for term in found.right_only)]
+        below: list[Expr] = []
+        for term in found.left_only:
+            (below if node.how in ("inner", "semi") and not fallible(term) else rest).append(term)
+        of_left = [p for p in above if p.columns and max(p.columns) < width and not fallible(p)]
+        return found, (*below, *of_left), rest, tuple(p for p in above if p not in of_left)
 
     def _mirrored(self, node: UndividedJoin, predicates: tuple[Expr, ...]) -> Operator:
         """The table is on the left: exchanges the sides, and restores the order of the columns."""
@@ -334,29 +333,3 @@ def _above(node: Operator, predicates: tuple[Expr, ...]) -> Operator:
     # These rows are replaced later: a condition on them decides whether they exist.
     terms = conjunction(predicates if node.having is None else (node.having, *predicates))
     return replace(node, having=terms[0] if len(terms) == 1 else Call(BOOLEAN, "and", terms))
-
-
-def _parted(predicates: tuple[Expr, ...], test: object) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    yes = tuple(p for p in predicates if test(p))  # type: ignore[operator]
-    return yes, tuple(p for p in predicates if p not in yes)
-
-
-def _most(p: Expr, rank: int) -> tuple[int | None, bool]:
-    """The highest rank that a condition allows, and whether it allows all lower ranks too."""
-    if isinstance(p, Call) and p.name == "in" and isinstance(p.args[0], Column) and p.args[0].index == rank:
-        values = [a.value for a in p.args[1:] if isinstance(a, Literal) and isinstance(a.value, int)]
-        return (max(values), False) if len(values) == len(p.args) - 1 else (None, False)
-    if not isinstance(p, Call) or len(p.args) != 2:
-        return None, False
-    name, (a, b) = p.name, p.args
-    if isinstance(a, Literal):
-        name, a, b = {"ge": "le", "gt": "lt"}.get(name, name if name == "eq" else ""), b, a
-    if not (isinstance(a, Column) and a.index == rank and isinstance(b, Literal) and isinstance(b.value, int)):
-        return None, False
-    if name == "le":
-        return b.value, True
-    if name == "lt":
-        return b.value - 1, True
-    if name == "eq":
-        return b.value, b.value == 1
-    return None, False

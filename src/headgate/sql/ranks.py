@@ -75,7 +75,8 @@ class RankBinder:
         if self._node is not None:
             raise binder.error("a SELECT takes one rank; compute the other in another subquery", order)
         count = limit.expression
-        if not isinstance(count, exp.Literal) or count.is_string or not count.this.isdigit():
+        digits = count.this if isinstance(count, exp.Literal) and not count.is_string else ""
+        if not digits.isdigit() or int(digits) >= 2**31:
             raise binder.error("LIMIT takes a number of rows, such as LIMIT 10", limit)
         binder.clause = "ORDER BY"
         binder.scope.aliases_first = True

@@ -78,6 +78,7 @@ class SelectParser(SparkParser):
     _parse_disjunction = _stamped("_parse_disjunction")
     _parse_unary = _stamped("_parse_unary")
     _parse_primary = _stamped("_parse_primary")
+    _parse_lambda = _stamped("_parse_lambda")
     _parse_function = _stamped("_parse_function")
     _parse_column = _stamped("_parse_column")
     _parse_types = _stamped("_parse_types")

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from headgate.graph.event_times import EventTime, EventTimes, time_of
-from headgate.graph.expressions import PYTHON_TIME_LIMIT, Column, Expr, in_terms_of
+from headgate.graph.expressions import PYTHON_TIME_LIMIT, Call, Column, Expr, in_terms_of
 from headgate.graph.operators.operator import OUTPUT, Clause, Operator, Unary, Write, over
 from headgate.graph.operators.window import Window
 from headgate.graph.types import Field, Schema
@@ -80,6 +80,16 @@ class Aggregate(Unary):
     @property
     def passes(self) -> tuple[int, ...]:
         return ()
+
+    @property
+    def by_moment(self) -> bool:
+        """Whether an event time is itself a key: its window is one microsecond, and rows without a time are a group."""
+        window = self.window
+        if window is None or window.on is None or (window.kind, window.length, window.slide) != ("time", 1, 1):
+            return False
+        on = window.on
+        moment = on.args[0] if isinstance(on, Call) and on.name == "window_time" else on
+        return moment in self.keys
 
     @property
     def first_key(self) -> int:

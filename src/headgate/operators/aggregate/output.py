@@ -21,8 +21,7 @@ class AggregateOutput:
         self.newest = 0.0
 
     def arrived(self, arrival: Arrival) -> None:
-        if arrival.count:
-            self.newest = max(self.newest, arrival.total / arrival.count)
+        self.newest = max(self.newest, arrival.mean)
 
     def batch(self, columns: Sequence[pa.Array], rows: int) -> list[Batch]:
         """Results as a batch, or none if nothing passes HAVING."""

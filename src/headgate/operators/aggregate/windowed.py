@@ -52,6 +52,7 @@ class LiveWindowed:
         self._by_rows = window.kind == "rows"
         self._panes = Panes(window)
         self._calls = Calls(node.calls)
+        self._by_moment = node.by_moment
         self._on = [] if window.on is None or self._by_rows else [window.on]
         self._key_count = len(node.keys)
         self._exprs = (*self._on, *node.keys, *self._calls.exprs)
@@ -98,6 +99,9 @@ class LiveWindowed:
     def _in_time(self, batch: Batch, times: Ints, valid: pa.Array | None) -> tuple[Batch, Ints]:
         """The rows that are in time for at least one of their windows, and their codes."""
         panes, watermark = self._panes, max(batch.watermark, self._closed)
+        if valid is not None and self._by_moment:
+            # The group of rows without a time is complete at the end of the stream.
+            times, valid = np.where(valid.to_numpy(zero_copy_only=False), times, FOREVER - 1), None
         keep = None if valid is None else valid.to_numpy(zero_copy_only=False)
         late = None
         if watermark != NEVER and len(times):
