@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -177,6 +178,16 @@ def test_a_host_ends_with_its_owner_even_if_another_process_gets_its_number(monk
         address = host_client.ensure_host("run", 0, "token", owner.pid)
         owner.kill()
     wait_until(lambda: not is_alive(address.pid))
+
+
+def test_a_host_that_is_stopped_is_continued(driver: HostDriver) -> None:
+    """A process that stands still would keep its epoch waiting for ever."""
+    driver.epoch(batch(0))
+    os.kill(driver.child, signal.SIGSTOP)
+    driver.epoch(batch(1))
+    driver.epoch(finish=True)
+    assert driver.rows() == plain(driver, [batch(0), batch(1)])
+    assert driver.restored == 1
 
 
 def test_a_host_whose_last_task_was_lost_ends(driver: HostDriver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ def _cause(error: Exception, checkpoint: str) -> Exception:
     if ours:
         kind, _, said = ours[-1].partition("Error: ")
         return CheckpointError(said) if kind.endswith(".Checkpoint") else LaneError(said)
-    gone = [lost[1] for line in lines if (lost := _HOST_LOST.match(line))]
+    gone = [match[1] for line in lines if (match := _HOST_LOST.match(line))]
     if gone:
         return LaneError(
             f"{gone[-1]}; it was lost {_RETRIES + 1} times in a row, and nothing of this epoch was committed"

@@ -48,13 +48,22 @@ for _module in ("pandas", "pyarrow.acero", "pyarrow.dataset", "pyarrow.parquet")
 
 
 class Supervisor:
-    """Watches one network's process at a time, its child."""
+    """Watches one network's process at a time, its child.
 
-    def __init__(self, settings: SupervisorSettings, listeners: Sequence[socket.socket], address: HostAddress) -> None:
+    `owner_ended`: a descriptor that is ready when the owner has ended, if the system has such.
+    """
+
+    def __init__(
+        self,
+        settings: SupervisorSettings,
+        listeners: Sequence[socket.socket],
+        address: HostAddress,
+        owner_ended: int | None,
+    ) -> None:
         self._settings = settings
         self._listeners = listeners
         self._address = address
-        self._owner = ending_of(settings.owner)
+        self._owner_ended = owner_ended
         self._child = 0
         self._child_ended: int | None = None
         self._control: socket.socket | None = None
@@ -74,7 +83,7 @@ class Supervisor:
         self._fork()
         while not self._over():
             ready = self._wait()
-            if self._owner in ready:
+            if self._owner_ended in ready:
                 # Its number may be that of another process by now.
                 return
             if self._control is not None and self._control.fileno() in ready:
@@ -105,7 +114,7 @@ class Supervisor:
     def _wait(self) -> set[int]:
         """Waits until something has happened, at most `CHECK` seconds; returns the descriptors that are ready."""
         poll = select.poll()
-        watched = [self._owner, self._child_ended, None if self._control is None else self._control.fileno()]
+        watched = [self._owner_ended, self._child_ended, None if self._control is None else self._control.fileno()]
         if not self._child:
             watched += [listener.fileno() for listener in self._listeners]
         for descriptor in watched:
@@ -172,7 +181,11 @@ class Supervisor:
                 self._verdicts.answered(message["answered"], message["after"])
 
     def _has_ended(self) -> bool:
-        found, self._status = os.waitpid(self._child, os.WNOHANG)
+        found, self._status = os.waitpid(self._child, os.WNOHANG | os.WUNTRACED)
+        if found and os.WIFSTOPPED(self._status):
+            # By a function, perhaps, which may have returned before its signal took effect.
+            os.kill(self._child, signal.SIGCONT)
+            return False
         return found == self._child
 
     def _inspect(self) -> None:

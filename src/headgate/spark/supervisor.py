@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from headgate.spark.messages import HostAddress
-from headgate.spark.processes import node
+from headgate.spark.processes import ending_of, node
 
 
 @dataclass(frozen=True)
@@ -115,13 +115,15 @@ def _supervise(settings: SupervisorSettings) -> None:
         os.environ.pop("PYTHONPATH", None)
     else:
         os.environ["PYTHONPATH"] = settings.python_path
+    # First: while its number is still its own.
+    owner_ended = ending_of(settings.owner)
     listeners = _listen(settings)
     address = _address(settings, listeners)
     _announce(settings, address)
     # Imported after the announcement, since it takes a second, and before the fork, so that a new process need not.
     from headgate.spark.supervision import Supervisor
 
-    supervisor = Supervisor(settings, listeners, address)
+    supervisor = Supervisor(settings, listeners, address, owner_ended)
     gc.freeze()
     signal.signal(signal.SIGTERM, _terminated)
     try:
