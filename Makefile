@@ -10,7 +10,7 @@ ICEBERG_SPARK ?= 4.1.4
 # One process a core, each with its own Spark session; a process that is done takes tests from another.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: setup test test-all test-threads cluster delta iceberg lint format types demo bench docs clean java kafka kafka-stop
+.PHONY: setup test test-all test-threads cluster delta iceberg lint format types demo bench docs clean java kafka kafka-stop kafka-test
 
 setup: java $(STAMP)
 
@@ -75,6 +75,12 @@ kafka: setup
 
 kafka-stop: setup
 	$(BIN)/python -m headgate.feeder.broker stop
+
+# Rows from Kafka to Kafka through 21 queries, compared with Spark SQL, while the broker stops and the driver is killed.
+# With 5 million rows it takes 10 GB of memory and, on two cores, minutes: make kafka-test ROWS=5000000
+ROWS ?= 100000
+kafka-test: setup
+	HEADGATE_KAFKA_ROWS=$(ROWS) $(BIN)/python -m pytest -m slow -s --timeout 14000 tests/kafka/test_kafka_to_kafka.py
 
 # Runs the examples in README and docs.
 docs: setup

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,3 +33,22 @@ def _arrive(file: Path, write: Callable[[Path], object], modified: float | None 
     if modified is not None:
         os.utime(hidden, (modified, modified))
     hidden.rename(file)
+
+
+@contextmanager
+def sending(send: Callable[[], object]) -> Iterator[None]:
+    """Calls `send` on a thread of its own, ten times a second, at least once, until the end of the block."""
+    over = threading.Event()
+
+    def work() -> None:
+        send()
+        while not over.wait(0.1):
+            send()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -206,14 +206,18 @@ def test_bench_shows_and_writes_outcomes(
         "hand-written pyarrow.compute",
         "at most 1.3 times",
         {"ratio": 1.3},
-        {"ratio": 1.12},
+        {"ratio": 1.12, "seconds": {"ours": {"cold": 2.5}, "theirs": 3.25}},
         lambda paper, measured: measured["ratio"] <= paper["ratio"],
         {"rows": 10_000},
     )
     monkeypatch.setattr("headgate.bench.run", lambda name, options: [found])
     code, out, _ = headgate(capsys, "bench", "operators", "--json", str(tmp_path / "b.json"))
     assert code == 0
-    assert "1.12" in out
+    assert [line.split() for line in out.splitlines() if "goal" in line or "1.12" in line] == [
+        ["goal", "here"],
+        ["ratio", "1.3", "1.12"],
+    ]
+    assert "seconds:\n  ours: cold 2.5" in "\n".join(map(str.rstrip, out.splitlines()))
     assert "holds" in out
     written = json.loads((tmp_path / "b.json").read_text())
     assert written == [found.json()]

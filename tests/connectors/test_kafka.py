@@ -90,6 +90,17 @@ def test_what_the_driver_leaves_to_spark(
     assert obstacle(query, query.sinks[0].options) == said
 
 
+def test_options_in_other_letters_are_not_left_out() -> None:
+    given = {
+        "Kafka.Bootstrap.Servers": "h:1",
+        "Topic": "t",
+        "KAFKA.Security.Protocol": "SSL",
+        "Delivery": "exactly_once",
+    }
+    options = query_into("kafka", clause(given), "k STRING").sinks[0].options
+    assert for_librdkafka(options) == ({"bootstrap.servers": "h:1", "security.protocol": "SSL"}, None)
+
+
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 
@@ -139,13 +150,15 @@ class Client:
     def list_topics(self, topic: str | None = None, timeout: float = 0) -> Any:
         if topic is not None and self.refusal is not None:
             raise self.refusal
-        return SimpleNamespace(topics={topic: SimpleNamespace(error=None)})
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=None)}, cluster_id="c")
 
     def flush(self, timeout: float) -> int:
         return 0
 
     def poll(self, timeout: float) -> int:
         return 0
+
+    def init_transactions(self, timeout: float) -> None: ...
 
 
 @pytest.fixture
@@ -172,6 +185,30 @@ def test_repetitions_are_recognized_where_all_replicas_confirm(
     assert (clients[0].settings.get("enable.idempotence") == "true") == safe
 
 
+def test_producers_of_one_run_do_not_end_each_other(clients: list[Client]) -> None:
+    login = {
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": f'{PLAIN} username="me" password="first";',
+    }
+    for more in ({}, {"kafka.compression.type": "lz4"}, login):
+        Cluster.of({**SERVERS, **more}, "run", True)
+    names = [client.settings["transactional.id"] for client in clients]
+    assert names[0] == "headgate-run"
+    assert len(set(names)) == 3, "the brokers refuse the older one of two producers with the same name"
+    Cluster._open.clear()
+    # A renewed password is the same producer after a restart.
+    Cluster.of({**SERVERS, **login, "kafka.sasl.jaas.config": f'{PLAIN} username="me" password="other";'}, "run", True)
+    assert clients[-1].settings["transactional.id"] == names[2]
+
+
+def test_one_cluster_under_two_addresses(clients: list[Client]) -> None:
+    Cluster.of(SERVERS, "run", True)
+    Cluster.of({"kafka.bootstrap.servers": "g:1"}, "other", True)
+    with pytest.raises(SinkError, match=r"^kafka.bootstrap.servers is h:1 in one query and g:1 in another, which are"):
+        Cluster.of({"kafka.bootstrap.servers": "g:1"}, "run", True)
+
+
 def test_a_writer_that_cannot_be_opened_does_not_keep_the_producer(clients: list[Client]) -> None:
     query = query_into("kafka", clause({**SERVERS, "topic": "t"}))
     options = query.sinks[0].options
@@ -194,6 +231,38 @@ def test_a_producer_that_is_abandoned_is_not_used_again(clients: list[Client]) -
     first.close()
     assert list(Cluster._open.values()) == [second._cluster]
     assert len(clients) == 2
+
+
+def test_lines_with_any_character(sent: Sent) -> None:
+    query = query_into("kafka", clause({**SERVERS, "topic": "t", "value_format": "csv"}), "k STRING, n INT")
+    writer = DirectKafkaWriter(query, query.sinks[0].options, "run")
+    writer.publish(Results("q", 1, pa.table({"k": ["a\x1e\x1fb", "c\nd"], "n": pa.array([1, 2], pa.int32())})))
+    assert [value for _, value, _, _ in sent.messages] == [b"a\x1e\x1fb,1", b'"c\nd",2']
+
+
+def test_a_topic_that_is_null(sent: Sent) -> None:
+    query = query_into("kafka", clause({**SERVERS, "topic_column": "k"}), "k STRING, n INT")
+    writer = DirectKafkaWriter(query, query.sinks[0].options, "run")
+    with pytest.raises(SinkError, match=r"^query q: sink kafka: column k names the topic of a row, and is null in one"):
+        writer.publish(Results("q", 3, pa.table({"k": ["t", None], "n": pa.array([1, 2], pa.int32())})))
+    assert not sent.messages
+
+
+def test_brokers_that_are_not_ready_are_asked_again() -> None:
+    kafka = pytest.importorskip("confluent_kafka")
+    codes = [kafka.KafkaError.NOT_COORDINATOR, kafka.KafkaError.CONCURRENT_TRANSACTIONS]
+    refusals = [kafka.KafkaError(code, "later") for code in codes]
+    refusals.append(kafka.KafkaError(kafka.KafkaError._TIMED_OUT, "later", retriable=True))
+
+    def asked() -> str:
+        if refusals:
+            raise kafka.KafkaException(refusals.pop())
+        return "done"
+
+    assert kafka_producer._retried(asked) == "done"
+    refusals.append(kafka.KafkaError(kafka.KafkaError._FENCED, "another one writes"))
+    with pytest.raises(kafka.KafkaException, match="another one writes"):
+        kafka_producer._retried(asked)
 
 
 def test_the_key_of_an_aggregate_without_groups(sent: Sent) -> None:

@@ -119,6 +119,21 @@ def test_a_query_that_has_answered_begins_anew_when_it_is_declared_again() -> No
     assert not lives.note({"q": other}, {"q": other}, running=True)
 
 
+def test_a_declaration_between_two_runs_makes_no_pause_part_of_the_script() -> None:
+    """Paused while the engine ran; then the engine stopped, and another query was declared before it started again."""
+    script, other = query("q", above(source(), 1)), query("r", above(source(), 2))
+    paused, early = replace(script, pause="keep"), replace(other, pause="keep")
+    lives = QueryLifecycles()
+    lives.note({}, {"q": script}, running=False)
+    lives.note({"q": script}, {"q": paused}, running=True)
+    lives.note({"q": paused}, {"q": paused, "r": other}, running=False)
+    known = lives.queries_at({"q": paused, "r": other}, 0.0).known
+    assert known == ((script, paused),)
+    assert continued({"q": script, "r": other}, known, (), {}) == {"q": paused}
+    lives.note({"q": paused, "r": other}, {"q": paused, "r": early}, running=False)
+    assert lives.queries_at({"q": paused, "r": early}, 0.0).known == ((script, paused),), "the script pauses r"
+
+
 def test_the_timer_acts_when_it_is_time_and_when_wanted() -> None:
     now, acted = [100.0], threading.Semaphore(0)
     due: list[float | None] = [None]

@@ -329,15 +329,14 @@ def test_what_is_no_longer_needed_is_taken_back() -> None:
     assert run.missed == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rate", [100, 140, 160, 190])
+@pytest.mark.parametrize("rate", [140, *(pytest.param(rate, marks=pytest.mark.slow) for rate in (100, 160, 190))])
 def test_there_is_no_flapping_on_a_steady_load(rate: float) -> None:
     run = run_of(TWO_CLASSES, {"a": 0.005, "r": 0.02}, {"s": rate, "t": 100}, demand(1.5, cls="critical"), cores=1)
     run.go(150)
     before = len(run.decisions)
     run.go(250)
     # At most one attempt to take something back, and its return.
-    assert len(run.decisions) - before <= 4
+    assert len(run.decisions) - before <= 2
 
 
 def test_an_impossible_spec_is_said_to_be_so_with_the_best_that_can_be_reached() -> None:

@@ -1,7 +1,7 @@
 """Runs `headgate run` in a process that kills itself with −9 at a chosen point of the commit protocol.
 
-Usage: driver.py POINT NUMBER FUSE ARGUMENTS…: POINT is one of `POINTS`, or `none`; the process dies when it reaches the
-point for the NUMBERth time after the file FUSE has appeared.
+Usage: driver.py POINT NUMBER FUSE ARGUMENTS…: POINT is one of `POINTS` or `KAFKA_POINTS`, or `none`; the process dies
+when it reaches the point for the NUMBERth time after the file FUSE has appeared.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.cli.main import run
+from headgate.connectors.kafka_producer import Cluster
 from headgate.spark import epochs
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.written_files import WrittenFiles
@@ -26,6 +27,11 @@ POINTS: dict[str, tuple[type, str, bool]] = {
     "before-published": (Checkpoint, "publish", True),
     "in-clean": (Checkpoint, "clean", False),
 }
+KAFKA_POINTS: dict[str, tuple[type, str, bool]] = {
+    "before-transaction": (Cluster, "end", True),
+    "after-transaction": (Cluster, "end", False),
+}
+"""The end of an epoch's transaction. Before it, messages have been sent; after it, the checkpoint does not know it."""
 
 
 def arm(point: str, number: int, fuse: Path) -> None:
@@ -33,7 +39,7 @@ def arm(point: str, number: int, fuse: Path) -> None:
     if point == "in-clean":
         # Otherwise old commits are removed every twentieth epoch only.
         epochs._CLEAN_EVERY = 1
-    owner, name, before = POINTS[point]
+    owner, name, before = (POINTS | KAFKA_POINTS)[point]
     original: Callable[..., Any] = getattr(owner, name)
     left = [number]
 

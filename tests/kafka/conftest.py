@@ -9,6 +9,7 @@ import pytest
 
 from headgate.feeder.broker import Broker
 from headgate.spark.packages import AVRO, KAFKA, KAFKA_BROKER, PackageError, fetched
+from tests.kafka.logins import guarded_broker
 from tests.kafka.topics import Topics
 
 
@@ -32,6 +33,15 @@ def strict_broker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> I
     del broker
     started = Broker(Path(tmp_path_factory.mktemp("strict")), settings={"auto.create.topics.enable": "false"})
     started.start()
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def guarded(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that asks for a login. `broker`: the jars are there."""
+    del broker
+    started = guarded_broker(Path(tmp_path_factory.mktemp("guarded")))
     yield started
     started.stop()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,10 +17,11 @@ from headgate.bench.kafka_run import _feeding
 from headgate.bench.kafka_sides import KafkaWork, TopicNames, TopicSelection
 from headgate.bench.kafka_topics import OutputTopics, due, make_topics
 from headgate.connectors.registry import connectors
-from headgate.connectors.spark_format import provided
-from headgate.spark.packages import KAFKA
+from headgate.feeder.broker import Broker
 from headgate.sql import Catalog
 from tests.kafka.topics import Topics
+from tests.processes import marked
+from tests.waiting import wait_until
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -69,8 +72,7 @@ def test_records_of_many_topics_are_read_at_once(topics: Topics) -> None:
     assert sorted(due for _, due in outputs.of(names[:2]).records(0.0)) == [0.0, 0.25, 0.5]
 
 
-@pytest.mark.spark
-def test_selections_owe_the_rows_that_pass(spark: Any, topics: Topics) -> None:
+def test_selections_owe_the_rows_that_pass(topics: Topics) -> None:
     chosen = {"a": TopicSelection("s0", "temperature > 30"), "b": TopicSelection("s0", "humidity < 2")}
     chosen["c"] = TopicSelection("s1", "temperature <= 30")
     work = KafkaWork({name: each.sql for name, each in chosen.items()}, {}, ("s0", "s1"), chosen)
@@ -82,17 +84,30 @@ def test_selections_owe_the_rows_that_pass(spark: Any, topics: Topics) -> None:
             if name == stream
         ]
         topics.send(f"in.{stream}", values)
-    provided(spark, KAFKA)
-    sent = sent_rows(spark, TopicNames(topics.servers, topics.name("")), work)
-    assert owed(spark, work, sent) == {"a": 2, "b": 2, "c": 1}
-    assert owed(spark, work, sent, 6.0, 8.0) == {"a": 1, "b": 1, "c": 0}
+    sent = sent_rows(TopicNames(topics.servers, topics.name("")), work)
+    assert owed(None, work, sent) == {"a": 2, "b": 2, "c": 1}
+    assert owed(None, work, sent, 6.0, 8.0) == {"a": 1, "b": 1, "c": 0}
+
+
+@pytest.mark.spark
+def test_selections_owe_what_spark_answers(spark: Any) -> None:
+    work = work_of("selections_200")
+    target = CollectedRows()
+    rows = rows_of(_feeding(target, work.streams, 200.0, 1.0), target, 1.0)
+    found = owed(None, work, rows)
+    for stream in work.streams[:2]:
+        names = [name for name, each in work.selections.items() if each.stream == stream]
+        counts = [f"count_if({work.selections[name].condition})" for name in names]
+        [answer] = spark.createDataFrame(rows[stream]).selectExpr(*counts).collect()
+        assert [found[name] for name in names] == list(answer)
+        assert sum(answer) > 0
 
 
 @pytest.mark.spark
 def test_what_a_feeder_will_send_is_known_in_advance(spark: Any) -> None:
     work = work_of("classes_21")
     target, again = CollectedRows(), CollectedRows()
-    rows = rows_of(spark, _feeding(target, work.streams, 50.0, 1.0), target, 1.0)
+    rows = rows_of(_feeding(target, work.streams, 50.0, 1.0), target, 1.0)
     feeder = _feeding(again, work.streams, 50.0, 1.0)
     for moment in range(1, 15):
         feeder.advance(moment / 10)
@@ -101,8 +116,37 @@ def test_what_a_feeder_will_send_is_known_in_advance(spark: Any) -> None:
         assert pa.concat_tables(tables).select(columns) == pa.concat_tables(again.tables[stream]).select(columns)
     work = KafkaWork({name: work.queries[name] for name in ("select_0", "aggregate_0", "join_0")}, {}, (), {})
     found = owed(spark, work, rows)
-    assert found["select_0"] == rows["s0"].where("temperature >= 30").count() > 0
-    assert found["aggregate_0"] == rows["s6"].selectExpr("date_trunc('second', ts)", "location").distinct().count()
-    left, right = (rows[name].alias(name) for name in ("s15", "s16"))
+    frames = {stream: spark.createDataFrame(table) for stream, table in rows.items()}
+    assert found["select_0"] == frames["s0"].where("temperature >= 30").count() > 0
+    assert found["aggregate_0"] == frames["s6"].selectExpr("date_trunc('second', ts)", "location").distinct().count()
+    left, right = (frames[name].alias(name) for name in ("s15", "s16"))
     pairs = left.join(right, ["location", "temperature"]).where("abs(unix_micros(s15.ts) - unix_micros(s16.ts)) <= 1e5")
     assert found["join_0"] == pairs.count()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("begun", "number"),
+    [
+        ("kafka.Kafka", signal.SIGTERM),
+        ("multiprocessing.spawn", signal.SIGTERM),
+        ("SparkSubmit", signal.SIGTERM),
+        ("SparkSubmit", signal.SIGINT),
+        ("headgate.spark.supervisor", signal.SIGTERM),
+        ("headgate.spark.daemon", signal.SIGTERM),
+        ("headgate.spark.daemon", signal.SIGINT),
+    ],
+)
+def test_a_bench_that_is_ended_leaves_nothing(
+    broker: Broker, tmp_path: Path, begun: str, number: signal.Signals
+) -> None:
+    """`begun`: the process whose start is the moment of the signal."""
+    del broker  # the jars are there
+    options = [f"--set={each}" for each in ("workloads=selections_21", "sides=headgate", "warm=600")]
+    bench = ["-m", "headgate.cli.main", "bench", "kafka", *options]
+    with marked(*bench, HEADGATE_CLASS_ARCHIVE="off", TMPDIR=str(tmp_path)) as started:
+        wait_until(lambda: started.runs(begun), started.process)
+        started.process.send_signal(number)
+        assert started.process.wait() in (128 + number, 130)
+        wait_until(lambda: not started.all())
+    assert not [left for left in tmp_path.iterdir() if left.name.startswith("headgate-bench")]

@@ -5,50 +5,23 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headgate.feeder.broker import Broker
+from tests.kafka.logins import SECRET, Login
 from tests.kafka.topics import Topics
 
 pytestmark = [pytest.mark.slow]
 
-SECRET = "s3cr3t-of-kafka"
-LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def guarded(broker: Broker, tmp_path: Path) -> Iterator[Broker]:
-    """A broker that asks for a password. `broker`: the jars are there."""
-    del broker
-    started = Broker(
-        tmp_path / "guarded",
-        settings={
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
-            "sasl.enabled.mechanisms": "PLAIN",
-            "sasl.mechanism.inter.broker.protocol": "PLAIN",
-            "listener.name.plaintext.plain.sasl.jaas.config": (
-                f'{LOGIN} username="me" password="{SECRET}" user_me="{SECRET}";'
-            ),
-        },
-    )
-    started.start()
-    yield started
-    started.stop()
-
-
 def _script(topics: Topics, password: str, delivery: str) -> str:
-    given = {
-        "kafka.security.protocol": "SASL_PLAINTEXT",
-        "kafka.sasl.mechanism": "PLAIN",
-        "kafka.sasl.jaas.config": f'{LOGIN} username="me" password="{password}";',
-    }
-    source = topics.options(subscribe="rows", value_format="json", startingOffsets="earliest", **given)
-    sink = topics.options(topic="answers", delivery=delivery, **given)
+    given = Login(password=password).options
+    source = topics.options(subscribe=topics.name("rows"), value_format="json", startingOffsets="earliest", **given)
+    sink = topics.options(topic=topics.name("answers"), delivery=delivery, **given)
     return f"""CREATE STREAM s (v INT) USING kafka {source};
         CREATE QUERY q INTO kafka {sink} AS SELECT v + 1 AS v FROM s;"""
 
@@ -62,29 +35,15 @@ def _headgate(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]
 
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 def test_a_password_is_used_and_shown_nowhere(guarded: Broker, tmp_path: Path, delivery: str) -> None:
-    client = {
-        "bootstrap.servers": guarded.servers,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": "me",
-        "sasl.password": SECRET,
-    }
-    producer = Producer(client)
-    producer.produce("rows", b'{"v": 41}')
-    assert producer.flush(60) == 0
-    topics = Topics(guarded.servers, "guarded")
+    topics = Topics(guarded.servers, f"secrets-{delivery}", Login().client)
+    topics.send("rows", [{"v": 41}])
     work = tmp_path / "work"
     work.mkdir()
     (work / "right.sql").write_text(_script(topics, SECRET, delivery))
     (work / "wrong.sql").write_text(_script(topics, "wrong-" + SECRET, delivery))
     done = _headgate("run", "right.sql", "--once", "--checkpoint", "ck", folder=work)
     assert done.returncode == 0, done.stderr
-    consumer = Consumer({**client, "group.id": "tests", "auto.offset.reset": "earliest"})
-    consumer.assign([TopicPartition("answers", 0, 0)])
-    message = consumer.poll(60)
-    assert message is not None
-    assert message.value() == b'{"v":42}'
-    consumer.close()
+    assert [message.value for message in topics.read("answers")] == ['{"v":42}']
     refused = _headgate("run", "wrong.sql", "--once", folder=work)
     assert refused.returncode == 1
     said = [line.partition(" (after")[0] for line in refused.stderr.splitlines()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,10 +27,11 @@ class Message:
 
 
 class Topics:
-    """The topics of one test on a broker."""
+    """The topics of one test on a broker. `client`: further settings of clients, for example a login."""
 
-    def __init__(self, servers: str, test: str) -> None:
+    def __init__(self, servers: str, test: str, client: Mapping[str, str] | None = None) -> None:
         self.servers = servers
+        self._client = {"bootstrap.servers": servers, **(client or {})}
         self._prefix = re.sub(r"\W+", "-", test)
 
     def name(self, topic: str) -> str:
@@ -44,7 +45,7 @@ class Topics:
 
     def make(self, topic: str, partitions: int = 1, **settings: str) -> str:
         """Makes an empty topic; returns its name."""
-        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin = AdminClient(self._client)
         new = NewTopic(self.name(topic), partitions, 1, config={k.replace("_", "."): v for k, v in settings.items()})
         for done in admin.create_topics([new]).values():
             done.result()
@@ -53,7 +54,7 @@ class Topics:
     def send(self, topic: str, values: Sequence[Any], about: Callable[[int], dict[str, Any]] | None = None) -> str:
         """Sends values (dictionaries as JSON) in order; `about` gives key, partition, timestamp (ms) and headers of a
         message by its number. Returns the topic's name."""
-        producer = Producer({"bootstrap.servers": self.servers})
+        producer = Producer(self._client)
         for number, value in enumerate(values):
             data = json.dumps(value) if isinstance(value, dict) else value
             producer.produce(self.name(topic), data, **({} if about is None else about(number)))
@@ -65,7 +66,7 @@ class Topics:
         level = "read_committed" if committed else "read_uncommitted"
         consumer = Consumer(
             {
-                "bootstrap.servers": self.servers,
+                **self._client,
                 "group.id": "tests",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,

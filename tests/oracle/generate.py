@@ -331,17 +331,51 @@ class Maker:
         )
         return Generated(outer, "window 5 seconds")
 
+    def regrouped(self, of: Input, other: Input) -> Generated:
+        """What needs other keys than the operators below it, or two keys of one stream."""
+        window = "window({0}.{1}, '5 seconds')"
+        mine, others = window.format(of.name, of.time), window.format(other.name, other.time)
+        columns = [Typed(f.name, f.type) for f in of.schema]
+        inner = f"SELECT {mine} AS w, k, count(*) AS n, {self.aggregate(columns)} AS a FROM {of.name}"
+        inner += f"{self.where(columns)} GROUP BY {mine}, k"
+        same = f"SELECT {mine} AS w, i % 3 AS g, count(*) AS n FROM {of.name} GROUP BY {mine}, i % 3"
+        far = f"SELECT {others} AS w, i % 3 AS g, count(*) AS n FROM {other.name} GROUP BY {others}, i % 3"
+        how = self.pick(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"])
+        one_sided = "SEMI" in how or "ANTI" in how
+        on = self.pick(
+            ["p.w = q.w AND p.n = q.n", "p.w = q.w AND p.n = q.n + 1", "p.w = q.w AND p.n = q.g AND p.n > 0"]
+        )
+        shown = "p.w AS w, p.k AS k, p.n AS n" + ("" if one_sided else ", q.w AS v, q.g AS g, q.n AS m")
+        joined = f"SELECT {shown} FROM ({inner}) p {how} ({self.pick([same, far])}) q ON {on}"
+        forms = [
+            f"SELECT DISTINCT w, n FROM ({inner})",
+            f"SELECT DISTINCT w, n % 2 AS odd, a FROM ({inner}) WHERE n > 0",
+            "SELECT session_window(t, '7 seconds') AS v, n, count(*) AS c, max(k) AS m FROM "
+            f"(SELECT window_time(w) AS t, k, n FROM ({inner})) GROUP BY session_window(t, '7 seconds'), n",
+            f"SELECT k AS x, n FROM ({inner}) UNION ALL SELECT CAST(g AS STRING), n FROM ({same})",
+            joined,
+            joined,
+        ]
+        if how in ("JOIN", "LEFT JOIN"):
+            forms.append(f"SELECT w, n, count(*) AS c, max(g) AS g FROM ({joined}) GROUP BY w, n")
+            forms.append(f"SELECT DISTINCT w, g FROM ({joined})")
+        bound = f"y.{of.time} BETWEEN x.{of.time} AND x.{of.time} + INTERVAL {self.pick([0, 5, 20])} SECONDS"
+        pair = "x.id, x.k" if one_sided else "x.id, x.k, y.id AS other, y.i"
+        key = self.pick(["x.i = y.id", "x.k = upper(y.k)", "x.id = y.i"])
+        twice = f"SELECT {pair} FROM {of.name} x {how} {of.name} y ON {key} AND {bound}"
+        return Generated(twice, "event") if self.chance(25) else Generated(self.pick(forms), "window 5 seconds")
+
     def query(self, of: Input, other: Input) -> Generated:
         kinds = [self.selection, self.windowed, self.windowed, self.session, self.updated, self.distinct, self.top]
         kinds.append(self.stacked)
-        pairs = [self.union, self.join, self.join, self.join]
+        pairs = [self.union, self.join, self.join, self.join, self.regrouped]
         at = self.draw(st.integers(0, len(kinds) + len(pairs) - 1))
         return kinds[at](of) if at < len(kinds) else pairs[at - len(kinds)](of, other)
 
 
 @st.composite
-def cases(draw: st.DrawFn, queries: int = 6) -> list[Case]:
-    """Two streams with rows, and several queries over them."""
+def cases(draw: st.DrawFn, queries: int = 6, regrouped: bool = False) -> list[Case]:
+    """Two streams with rows, and several queries over them; all `regrouped`, or any."""
     a, rows_a = draw(streams("a"))
     b, rows_b = draw(streams("b"))
     maker = Maker(draw)
@@ -349,7 +383,7 @@ def cases(draw: st.DrawFn, queries: int = 6) -> list[Case]:
     found = []
     batches = {"a": rows_a, "b": rows_b}
     for number in range(queries):
-        made = maker.query(a, b)
+        made = maker.regrouped(a, b) if regrouped else maker.query(a, b)
         found.append(
             Case(
                 Path("generated"),

@@ -22,8 +22,8 @@ from headgate.operators.windows import highest
 from headgate.runtime import Network, result_table
 from headgate.runtime.limits import Failure
 from headgate.runtime.outbox import ResultBatch
-from headgate.spark.exchange import divided
-from headgate.spark.key_slots import owners
+from headgate.spark.exchange import Division, divided
+from headgate.spark.key_slots import ROWS, owners
 from headgate.spark.placement import Placement, Route, streams_of
 from headgate.spark.placing import place
 from headgate.spark.redistribution import redistributed
@@ -136,6 +136,9 @@ class Replicas:
         sent, self.exchanged = self.exchanged, {}
         reached = [network.reached for network in self.networks]
         for fragment in self._fragments:
+            if not any(fragment in each for each in reached):
+                # It has failed.
+                continue
             watermark = min(each[fragment] for each in reached if fragment in each)
             for batch in sent.get(fragment, []):
                 for replica, local, part in self.routed(fragment, batch):
@@ -217,9 +220,9 @@ class Replicas:
 
     @property
     def failures(self) -> Mapping[str, Failure]:
-        """The queries that failed on a replica."""
+        """The queries that failed on a replica, also in a fragment."""
         failed = (failures for network in self.networks for failures in network.failures.items())
-        return self._failed | dict(failed)
+        return self._failed | {name.partition("/")[0]: failure for name, failure in failed}
 
 
 def any_placement(queries: Sequence[Query], chance: Random) -> Placement:
@@ -248,7 +251,17 @@ def any_owners(placement: Placement, chance: Random) -> Placement:
     return replace(placement, owners=chance.choice([tuple(owners), (), one, few]))
 
 
-def in_fragments(queries: Sequence[Query]) -> list[Query]:
+def in_fragments(queries: Sequence[Query], rows: bool = True) -> list[Query]:
     """The queries divided at exchanges, and their fragments."""
-    divisions = [divided(query) for query in queries]
+    divisions = [divided(query, rows) for query in queries]
     return [part for each in divisions for part in (*each.fragments, each.query)]
+
+
+def sends_rows(division: Division) -> bool:
+    """Whether rows cross an exchange, not only partial results."""
+    return any(ROWS in fragment.name for fragment in division.fragments)
+
+
+def apart(queries: Sequence[Query], replicas: int) -> Placement:
+    """Each query and each fragment is split wherever it can be: placed as if it were alone."""
+    return Placement(replicas, {query.name: place([query], replicas).routes[query.name] for query in queries})

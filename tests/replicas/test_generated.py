@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.graph.queries import Query
+from headgate.spark.exchange import divided
 from headgate.spark.placement import Placement
 from headgate.spark.placing import place
 from headgate.sql.errors import SqlError
@@ -16,7 +17,7 @@ from tests.oracle.answers import Answer, differences
 from tests.oracle.cases import Case
 from tests.oracle.compose import composed
 from tests.oracle.generate import cases
-from tests.replicas.harness import Replicas, any_owners, any_placement, in_fragments
+from tests.replicas.harness import Replicas, any_owners, any_placement, apart, in_fragments, sends_rows
 
 ANY = cases() | composed()
 
@@ -111,3 +112,28 @@ def test_divided_at_exchanges(generated: list[Case], seed: int) -> None:
     running.finish()
     check(running, wanted, found)
     running.close()
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(generated=cases(queries=4, regrouped=True), seed=st.integers(0, 1000))
+def test_rows_cross_exchanges_where_keys_change(generated: list[Case], seed: int) -> None:
+    """On 1, 2 and 4 replicas, and moved between them, and from and to placements that send no rows."""
+    found = compiled(generated)
+    assert len(found) == len(generated)
+    chance = Random(seed)
+    wanted = headgate_side.answers(generated[0], [query for _, query in found], headgate_side.given(generated[0]))
+    declared = [query for _, query in found]
+    ways = [in_fragments(declared), in_fragments(declared, rows=False), declared]
+    assert all(sends_rows(divided(query)) for query in declared)
+    for replicas in (1, 2, 4):
+        queries = ways[0]
+        running = Replicas(queries, any_owners(apart(queries, replicas), chance), declared=declared)
+        for stream, batch in headgate_side.given(generated[0]):
+            running.epoch([(stream, batch)])
+            if chance.random() < 0.5:
+                queries = chance.choice(ways)
+                number = chance.choice([1, 2, 4])
+                running.rescale(any_owners(apart(queries, number), chance), queries)
+        running.finish()
+        check(running, wanted, found)
+        running.close()

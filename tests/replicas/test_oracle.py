@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from headgate.spark.analysis import Analyzer
+from headgate.spark.exchange import divided
 from headgate.spark.placement import Placement
 from headgate.spark.placing import place
 from tests.oracle.answers import FLOATS, Answer, differences
 from tests.oracle.spark_side import SparkSide
-from tests.replicas.harness import Replicas, any_placement, in_fragments
+from tests.replicas.harness import Replicas, any_placement, apart, in_fragments, sends_rows
 from tests.runtime.oracle_groups import Expected, Group, groups
 
 pytestmark = pytest.mark.spark
@@ -69,6 +70,38 @@ def test_divided_at_exchanges(name: str, replicas: int, group_of: GroupOf) -> No
             now = chance.choice([declared, queries])
             running.rescale(place(now, chance.choice([1, 2, 3, 4])), now)
     check(running, group)
+
+
+@pytest.mark.parametrize("name", [name for name in GROUPS if name.startswith(("exchange", "current"))])
+def test_rows_cross_exchanges(name: str, group_of: GroupOf) -> None:
+    """Each part is split by its own keys, wherever that is possible; rescaled now and then, also to one replica and to
+    placements of the versions that sent no rows."""
+    group = group_of(name)
+    declared = [each.query for each in group.expected]
+    ways = [in_fragments(declared), in_fragments(declared, rows=False), declared]
+    chance = Random(name)
+    running = Replicas(ways[0], apart(ways[0], 3), group.settings, declared)
+    for stream, batch in group.pushes:
+        running.epoch([(stream, batch)])
+        if chance.random() < 0.4:
+            now = chance.choice(ways)
+            running.rescale(apart(now, chance.choice([1, 2, 4])), now)
+    check(running, group)
+
+
+def test_the_cases_of_exchanges_are_divided(group_of: GroupOf) -> None:
+    """Every case sends rows, and its parts run on all replicas unless all rows must come together there."""
+    seen, together = set(), set()
+    for name in GROUPS:
+        if name.startswith("exchange"):
+            for each in group_of(name).expected:
+                division = divided(each.query)
+                assert sends_rows(division), each.case.name
+                found = apart(division.parts, 2)
+                seen.add(each.case.name)
+                together |= {each.case.name for part in division.parts if found.replica_of(part.name) is not None}
+    assert together == {"the most frequent of all", "a grouping and a total"}
+    assert len(seen) > 25
 
 
 @pytest.mark.parametrize("name", list(GROUPS))

@@ -96,7 +96,10 @@ class ReplicaRun:
         replicas: int,
         checkpoint: Checkpoint | None = None,
         hosts: dict[int, Host] | None = None,
+        kept: int = 10,
     ) -> None:
+        """`kept`: so many results of an epoch come from each replica."""
+        self._kept = kept
         catalog = self.catalog = Catalog()
         catalog.execute(script)
         self._root = root
@@ -113,14 +116,15 @@ class ReplicaRun:
         """The plan of the catalog's queries that have not ended."""
         declared = dict(self.catalog.queries)
         queries = tuple(query for name, query in declared.items() if name not in self.epochs.commit.ended)
-        parts = parts_of(queries, replicas)
+        before = self.epochs.known_plan(replicas)
+        parts = parts_of(queries, replicas, before)
         opener = f"{RegisteredSinks.__module__}:{RegisteredSinks.__name__}"
         return Plan(
             queries,
             "cqc",
             packings={"main@1": self.packing},
-            delivery=Delivery(opener, str(self._root), 10, str(self._root / "dead")),
-            placement=placement or placed(parts or queries, replicas, self.epochs.known_plan(replicas)),
+            delivery=Delivery(opener, str(self._root), self._kept, str(self._root / "dead")),
+            placement=placement or placed(parts or queries, replicas, before),
             parts=parts,
         )
 

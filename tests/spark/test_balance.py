@@ -77,6 +77,17 @@ def test_no_change_where_nobody_is_busy() -> None:
     assert balance.better(queries(), present) is None
 
 
+def test_no_change_for_queries_that_have_ended() -> None:
+    clock = Clock()
+    balance, present = Balance(clock), on(0, 0, 1, 1)
+    for second in range(int(WINDOW) + 1):
+        # The replica was busy with a query that the metrics do not have any more.
+        operators = [{"queries": ["q2"], "seconds": 0.0}]
+        balance.report({"replicas": [{"seconds": 0.9 * second}, {"seconds": 0.0}], "operators": operators})
+        clock.now += 1.0
+    assert balance.better(queries(), present) is None
+
+
 def test_a_second_change_waits() -> None:
     clock = Clock()
     balance, present = Balance(clock), on(0, 0, 1, 1)

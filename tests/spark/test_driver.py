@@ -65,7 +65,6 @@ class FakeLanes:
         self.main = lane("main")
         self.calls: list[str] = []
         self.all_ended = False
-        self.any = True
         self.delivering = False
 
     def start(self, preparation: object, *, once: bool) -> None:
@@ -302,10 +301,8 @@ def test_a_change_that_no_commit_names_gets_an_epoch_also_at_the_end() -> None:
     assert loop.epochs.done[-1] == "backlog", "a restart must know the change"
 
 
-def test_a_loop_without_lanes_waits_for_the_first_query() -> None:
+def test_a_lane_that_others_stop_ends_the_loop_with_a_line() -> None:
     loop = Loop()
-    loop.lanes.any, loop.lanes.all_ended = False, True
-    loop.flush()
-    loop.lanes.any, loop.lanes.all_ended = True, False
-    loop.batch(0).done.result(LIMIT)
-    loop.driver.stop()
+    loop.driver.ended(loop.lanes.main, None)
+    assert loop.driver.wait(LIMIT)
+    assert "lane main was stopped from outside" in str(loop.driver.failure)

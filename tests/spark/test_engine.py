@@ -13,6 +13,9 @@ import pytest
 import headgate as hg
 from headgate.graph.queries import Sink
 from headgate.spark.checkpoint import CheckpointError
+from headgate.spark.host_client import ensure_hosts
+from headgate.spark.messages import HostAddress
+from headgate.spark.processes import is_alive
 from headgate.spark.results import SinkError
 from headgate.spark.source_rows import SourceError
 from tests.arriving import arrive_json
@@ -173,7 +176,7 @@ def test_streams_of_one_shape_are_read_as_one_source(spark: Any, tmp_path: Path)
     engine.start()
     try:
         wait_until(lambda: all(engine.results(f"q{n}").num_rows == 3 for n in range(3)))
-        [running] = [query for query in spark.streams.active if query.name == "headgate-main"]
+        [running] = [query for query in spark.streams.active if query.name.startswith("headgate-main-")]
         # Results of a batch are published shortly before Spark reports the batch.
         wait_until(lambda: running.lastProgress is not None)
         assert len(running.lastProgress["sources"]) == 1
@@ -182,6 +185,40 @@ def test_streams_of_one_shape_are_read_as_one_source(spark: Any, tmp_path: Path)
     for number in range(3):
         values = engine.results(f"q{number}").column("v").to_pylist()
         assert sorted(values) == [v for v in range(number * 10, number * 10 + 5) if v % 2 == 0]
+
+
+def test_two_engines_in_one_session(spark: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"v": pa.array([1, 2], pa.int32())}), tmp_path / "x.parquet")
+    engines = [hg.Engine(spark=spark) for _ in range(2)]
+    try:
+        for engine in engines:
+            engine.execute(f"CREATE STREAM s (v INT) USING parquet OPTIONS (path '{tmp_path}')")
+            engine.query("q", "SELECT v FROM s")
+            engine.start()
+        wait_until(lambda: all(engine.results("q").num_rows == 2 for engine in engines))
+    finally:
+        for engine in engines:
+            engine.stop()
+
+
+def test_a_start_that_fails_leaves_no_host(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(pa.table({"v": pa.array([1], pa.int32())}), tmp_path / "x.parquet")
+    started: list[HostAddress | None] = []
+
+    def starting(*given: Any) -> list[HostAddress | None]:
+        started.extend(ensure_hosts(*given))
+        return started
+
+    monkeypatch.setattr("headgate.engine.run.ensure_hosts", starting)
+    engine = hg.Engine(spark=spark)
+    engine.execute(f"CREATE TABLE t (v INT) USING parquet OPTIONS (path '{tmp_path}')")
+    engine.execute(f"CREATE STREAM s (v INT) USING parquet OPTIONS (path '{tmp_path}')")
+    engine.query("q", "SELECT s.v FROM s JOIN t ON s.v = t.v")
+    (tmp_path / "x.parquet").unlink()
+    tmp_path.rmdir()
+    with pytest.raises(SourceError, match="does not exist"):
+        engine.start()
+    wait_until(lambda: bool(started) and not any(host and is_alive(host.pid) for host in started))
 
 
 def test_problems_are_reported_at_the_start(spark: Any, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ TRACEBACK = 'org.apache.spark.api.python.PythonException: Traceback (most recent
         PySparkException(STREAM + TASK + "java.net.SocketException: Connection reset\n\tat x"),
         PySparkException(TASK + "ExecutorLostFailure (executor 1 exited caused by one of the running tasks)"),
         PySparkException(TASK + TRACEBACK + "headgate.spark.host_client.HostLost: HostLost: it ended"),
+        PySparkException(TASK + TRACEBACK + "headgate.spark.processes.Orphaned: Orphaned: Spark's daemon has ended"),
         PySparkException("org.apache.spark.SparkException: x\n\tat y\nCaused by: java.io.EOFException\n\tat z"),
         PySparkException("java.net.SocketTimeoutException: Accept timed out"),
         PySparkException("[CANNOT_OPEN_SOCKET] Can not open socket"),

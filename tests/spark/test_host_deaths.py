@@ -153,14 +153,11 @@ def test_an_answer_that_reached_the_driver_counts_even_if_its_task_gets_none(dri
     assert driver.restored == 2
 
 
-def test_a_host_that_is_not_asked_any_more_ends(driver: HostDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    silence = 1.0
+def _change_supervisors(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    """Supervisors that start from now on do this first, with the module `s`."""
 
     def supervisor_process(*arguments: str) -> subprocess.Popen[bytes]:
-        code = (
-            f"import headgate.spark.supervision as s; s.SILENCE = {silence};"
-            " from headgate.spark.supervisor import main; main()"
-        )
+        code = f"import headgate.spark.supervision as s; {change}; from headgate.spark.supervisor import main; main()"
         path = os.pathsep.join(os.path.abspath(each) for each in sys.path)
         return subprocess.Popen(
             [sys.executable, "-c", f"# headgate.spark.supervisor\n{code}", *arguments],
@@ -172,6 +169,34 @@ def test_a_host_that_is_not_asked_any_more_ends(driver: HostDriver, monkeypatch:
 
     monkeypatch.setattr(host_client, "_forks", None)
     monkeypatch.setattr(host_client, "_supervisor_process", supervisor_process)
+
+
+def test_a_host_ends_with_its_owner_even_if_another_process_gets_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    _change_supervisors(monkeypatch, "s.is_alive = lambda pid: True")
+    with subprocess.Popen(["sleep", "1000"]) as owner:
+        address = host_client.ensure_host("run", 0, "token", owner.pid)
+        owner.kill()
+    wait_until(lambda: not is_alive(address.pid))
+
+
+def test_a_host_whose_last_task_was_lost_ends(driver: HostDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    _change_supervisors(monkeypatch, "s.SILENCE = 1.0")
+
+    def lost() -> Iterator[pa.RecordBatch]:
+        yield from driver.packed([batch(0)])
+        raise OSError("the task was killed")
+
+    driver.ensure()
+    assert driver.address is not None
+    # On a busy machine it may be over before the request comes.
+    with pytest.raises((OSError, HostLost)):
+        bring(driver.request(rows=True), "lost", lost())
+    wait_until(lambda: driver.address is not None and not is_alive(driver.address.pid))
+
+
+def test_a_host_that_is_not_asked_any_more_ends(driver: HostDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    silence = 1.0
+    _change_supervisors(monkeypatch, f"s.SILENCE = {silence}")
 
     def slowly() -> Iterator[pa.RecordBatch]:
         # A task that is silent for longer is still being served.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -177,52 +176,5 @@ def test_a_query_answers_exactly_the_rows_between_its_times(spark: Any, tmp_path
         assert state(engine, "timed") == "stopped"
         feed.more()
         assert values(engine, "timed") == list(range(200, 300))
-    finally:
-        engine.stop()
-
-
-@pytest.mark.slow
-def test_a_job_of_200_queries_takes_one_more_and_lets_one_go(spark: Any, tmp_path: Path) -> None:
-    """A new query answers within two epochs, a stopped one frees its memory, and class critical waits one epoch at
-    most for either."""
-    (tmp_path / "in").mkdir()
-    engine = hg.Engine("cqc", spark=spark)
-    engine.execute(SCRIPT.format(root=tmp_path).split("CREATE QUERY")[0])
-    engine.query("alarm", "SELECT v FROM s WHERE v >= 0", cls="critical")
-    for number in range(199):
-        engine.query(f"q{number}", f"SELECT k, sum(v) AS t, count(*) AS n FROM s WHERE v % 199 <> {number} GROUP BY k")
-    engine.start()
-    try:
-        feed = Feed(tmp_path, engine)
-        for _ in range(3):
-            feed.more()
-        wait_until(lambda: engine.metrics()["queries"]["q7"].get("state_bytes", 0) > 0)
-
-        def epochs(change: Callable[[], None]) -> int:
-            """The epochs from a change until class critical has answered rows that arrive right after it."""
-            change()
-            before = engine.metrics()["epochs"]
-            feed.more()
-            return int(engine.metrics()["epochs"]) - before
-
-        def added(name: str) -> tuple[int, int]:
-            """The epochs that class critical takes after a query is added, and those until the query answers."""
-            taken = epochs(lambda: engine.query(name, "SELECT ts, k, v FROM s WHERE v % 3 = 0") and None)
-            first = engine.metrics()["epochs"]
-            wait_until(lambda: engine.results(name).num_rows > 0)
-            return taken, engine.metrics()["epochs"] - first
-
-        usual = epochs(lambda: None)
-        # On a busy machine an epoch that only fetches metrics may come between; not every time.
-        tries = [added(f"new{number}") for number in range(3)]
-        assert min(more for _, more in tries) <= 1, "with those until the highest class has answered: two"
-        assert min(taken for taken, _ in tries) <= usual + 2, "the change is an epoch, and rows wait for one at most"
-        before = engine.metrics()["queries"]["q7"]["state_bytes"]
-        held = sum(each["state_bytes"] for each in engine.metrics()["operators"])
-        assert before > 0
-        assert min(epochs(lambda name=name: engine.stop_query(name)) for name in ("q7", "q8", "q9")) <= usual + 2  # type: ignore[misc]
-        wait_until(lambda: sum(each["state_bytes"] for each in engine.metrics()["operators"]) < held)
-        assert engine.metrics()["queries"]["q7"]["state"] == "stopped"
-        wait_until(lambda: not engine.metrics()["queries"]["q7"].get("state_bytes", 0))
     finally:
         engine.stop()

@@ -4,6 +4,7 @@ storage and a restart, the results are the same."""
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,10 @@ CREATE QUERY sums INTO parquet OPTIONS (path '{out}/sums') AS
 SELECT window(ts, '4 seconds') AS w, k, sum(v) AS total, count(*) AS n FROM s GROUP BY window(ts, '4 seconds'), k;
 CREATE QUERY whole INTO parquet OPTIONS (path '{out}/whole') AS
 SELECT window(ts, '4 seconds') AS w, sum(v) AS total, count(*) AS n FROM s GROUP BY window(ts, '4 seconds');
+CREATE QUERY alike INTO parquet OPTIONS (path '{out}/alike') AS SELECT p.w, p.k, q.k AS other FROM
+(SELECT window(ts, '4 seconds') AS w, k, count(*) AS n FROM s GROUP BY window(ts, '4 seconds'), k) p JOIN
+(SELECT window(ts, '4 seconds') AS w, k, count(*) AS n FROM s GROUP BY window(ts, '4 seconds'), k) q
+ON p.w = q.w AND p.n = q.n AND p.k < q.k;
 """
 BATCHES = 3
 
@@ -85,6 +90,7 @@ def _run(root: Path, disk: Disk, done: int, hosts: dict[int, Host]) -> None:
     for query in run.catalog.queries.values():
         publisher.open(query)
     publisher.republish()
+    assert "alike/rows0" in {query.name for query in run.epochs.plan.run_queries}, "rows cross an exchange"
 
     def publish() -> None:
         while run.done:
@@ -123,6 +129,12 @@ def _check(root: Path) -> None:
     found = [*_rows(root, "sums"), *({**row, "k": ""} for row in _rows(root, "whole"))]
     assert sorted((int(row["w"]["start"].timestamp()), row["k"], row["total"], row["n"]) for row in found) == sorted(
         (*group, total, counts[group]) for group, total in wanted.items()
+    )
+    alike = [(int(row["w"]["start"].timestamp()), row["k"], row["other"]) for row in _rows(root, "alike")]
+    assert sorted(alike) == sorted(
+        (window, key, other)
+        for (window, key), (later, other) in product(counts, counts)
+        if window == later and "" < key < other and counts[window, key] == counts[window, other]
     )
 
 

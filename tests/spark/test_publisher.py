@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -124,6 +125,14 @@ def test_a_sink_that_stands_still_does_not_hold_up_the_end(slow: Slow) -> None:
     slow.put(0)
     slow.publisher.close(0.05)
     assert "the last 1 epochs" in str(slow.publisher.failure)
+
+
+def test_a_sink_that_raises_what_would_end_its_thread_is_reported(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slow.files, "publish", lambda *_: sys.exit(3))
+    slow.put(0)
+    assert slow.failed.wait(LIMIT)
+    assert "epoch 0 could not be published: SystemExit: 3" in str(slow.publisher.failure)
+    slow.publisher.close(LIMIT)
 
 
 def test_a_sink_that_cannot_be_closed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,5 @@
-"""Hosts of several replicas are killed while tasks bring rows to all of them: every row counts exactly once."""
+"""Hosts of several replicas are killed while tasks bring rows to all of them, and while rows cross an exchange: every
+row counts exactly once."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from headgate.spark.processes import is_alive
-from tests.spark.test_rescaling import arrive, check, counted, engine_of
+from tests.spark.test_rescaling import arrive, check, counted, engine_of, sends_rows
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -28,6 +29,7 @@ def test_killed_while_rows_arrive(spark: Any, tmp_path: Path) -> None:
     engine.start()
     try:
         wait_until(lambda: counted(engine, files))
+        assert sends_rows(engine)
         for _ in range(KILLS):
             assert engine._run is not None
             hosts = [host.pid for host in engine._run.epochs.hosts if host is not None]

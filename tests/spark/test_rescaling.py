@@ -33,6 +33,10 @@ SELECT window(ts, '10 seconds') AS w, k, sum(v) AS s, count(*) AS n FROM a GROUP
 CREATE QUERY pairs INTO parquet OPTIONS (path '{root}/out/pairs') AS
 SELECT a.ts, b.ts AS bts, a.k, a.v, b.v AS w FROM a JOIN b ON a.k = b.k
 AND b.ts BETWEEN a.ts - INTERVAL 2 SECONDS AND a.ts + INTERVAL 2 SECONDS;
+CREATE QUERY mixed INTO parquet OPTIONS (path '{root}/out/mixed') AS
+SELECT p.w, p.v, p.n, b.ts, b.k FROM (SELECT w, window_time(w) AS t, v, n FROM
+(SELECT window(ts, '10 seconds') AS w, v, count(*) AS n FROM a GROUP BY window(ts, '10 seconds'), v)) p
+LEFT JOIN b ON p.n = b.v AND b.ts BETWEEN p.t - INTERVAL 10 SECONDS AND p.t;
 CREATE QUERY totals AS SELECT k, count(*) AS n, sum(v) AS s FROM a GROUP BY k;
 CREATE QUERY whole AS SELECT count(*) AS n, sum(v) AS s FROM a;
 """
@@ -41,6 +45,9 @@ EXPECTED = {
     "sums": "SELECT window(ts, '10 seconds') AS w, k, sum(v) AS s, count(*) AS n FROM a GROUP BY 1, 2",
     "pairs": "SELECT a.ts, b.ts AS bts, a.k, a.v, b.v AS w FROM a JOIN b ON a.k = b.k"
     " AND b.ts BETWEEN a.ts - INTERVAL 2 SECONDS AND a.ts + INTERVAL 2 SECONDS",
+    "mixed": "SELECT p.w, p.v, p.n, b.ts, b.k FROM (SELECT w, window_time(w) AS t, v, n FROM"
+    " (SELECT window(ts, '10 seconds') AS w, v, count(*) AS n FROM a GROUP BY window(ts, '10 seconds'), v)) p"
+    " LEFT JOIN b ON p.n = b.v AND b.ts BETWEEN p.t - INTERVAL 10 SECONDS AND p.t",
     "totals": "SELECT k, count(*) AS n, sum(v) AS s FROM a GROUP BY k",
     "whole": "SELECT count(*) AS n, sum(v) AS s FROM a",
 }
@@ -86,6 +93,12 @@ def counted(engine: hg.Engine, files: int) -> bool:
     return bool(rows) and rows[-1]["n"] == files * ROWS
 
 
+def sends_rows(engine: hg.Engine) -> bool:
+    """Whether the rows of a query cross an exchange: those of an aggregate to the keys of a join with a stream."""
+    assert engine._run is not None
+    return any(part.name == "mixed/rows0" for part in engine._run.epochs.plan.run_queries)
+
+
 def _rescaled(spark: Any, root: Path, running: list[int], between: list[int], last: int) -> None:
     """An engine that starts with one replica and is rescaled while it runs, then runs with other numbers, then one that
     reads the rest and ends. The results are those of the whole."""
@@ -107,6 +120,7 @@ def _rescaled(spark: Any, root: Path, running: list[int], between: list[int], la
             more(engine, 1)
             engine.rescale(replicas)
             assert engine.replicas == replicas
+            assert sends_rows(engine) == (replicas > 1)
         more(engine, 1)
         assert len(engine.metrics().get("replicas", [0])) == running[-1]
     finally:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import pytest
 
 from headgate.cli import run as cli_run
+from headgate.control.query_control import EngineError
 from headgate.engine import Engine
 from headgate.spark import host_client, lazy_session
 from headgate.spark.lazy_session import LazySession
@@ -21,6 +23,7 @@ class Context:
 
     def __init__(self) -> None:
         self.cancelled = threading.Event()
+        self._jsc: object = self
 
     def cancelAllJobs(self) -> None:  # noqa: N802 - Spark's name
         self.cancelled.set()
@@ -51,10 +54,59 @@ class Session:
 def test_a_session_stops_although_its_first_job_gets_no_executor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lazy_session, "WARM_UP_TIMEOUT", 0.05)
     session, spark = LazySession(None, "spark://nowhere:7077", True), Session()
-    session._spark = spark
+    session._spark, session._application = spark, "1"
     session.stop()
     assert spark.stopped
     assert spark.sparkContext.cancelled.is_set()
+
+
+def test_the_last_engine_of_a_process_stops_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    spark = Session()
+    spark.sparkContext.cancelled.set()
+    monkeypatch.setattr(lazy_session, "session", lambda *_: spark)
+    first, second = (LazySession(None, "spark://nowhere:7077", True) for _ in range(2))
+    assert first.spark is second.spark is spark
+    first.stop()
+    first.stop()
+    assert not spark.stopped
+    second.stop()
+    assert spark.stopped
+
+
+def test_a_session_that_was_stopped_is_not_stopped_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    spark = Session()
+    monkeypatch.setattr(lazy_session, "session", lambda *_: spark)
+    session = LazySession(None, "spark://nowhere:7077", True)
+    assert session.spark is spark
+    spark.sparkContext._jsc = None
+    session.stop()
+    assert not spark.stopped
+
+
+def test_a_start_ends_if_the_engine_is_stopped_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    opening, go_on, closed = threading.Event(), threading.Event(), threading.Event()
+
+    class Run:
+        running = True
+
+        def __init__(self, *_: object) -> None:
+            opening.set()
+            assert go_on.wait(LIMIT)
+
+        def close(self, timeout: float | None) -> None:
+            closed.set()
+
+    monkeypatch.setattr("headgate.engine.engine.EngineRun", Run)
+    engine = Engine(master="spark://nowhere:7077")
+    with ThreadPoolExecutor(1) as threads:
+        start = threads.submit(engine.start)
+        assert opening.wait(LIMIT)
+        monkeypatch.setattr("headgate.engine.engine._START_PATIENCE", 0.0)
+        engine.stop()
+        go_on.set()
+        with pytest.raises(EngineError, match="stopped while it started"):
+            start.result(LIMIT)
+    assert closed.is_set()
 
 
 def test_hosts_are_closed_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:

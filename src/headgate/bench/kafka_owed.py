@@ -1,38 +1,51 @@
-"""How many records the queries of the Kafka bench owe for the rows that were sent, by Spark's batch answers."""
+"""How many records the queries of the Kafka bench owe for the rows that were sent.
+
+Selections are counted by SQLite, beside the running side: a job of Spark would wait for the tasks of 200 queries that
+Spark interprets, for minutes. Windows and joins are counted by Spark's batch answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import reduce
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from datetime import datetime
 from math import inf
 from typing import Any
 
 import pyarrow as pa
 
-from headgate.bench.feed import SCHEMA
 from headgate.bench.kafka_sides import DELAY, KafkaWork, TopicNames
+from headgate.bench.kafka_topics import input_rows
+from headgate.feeder.feed import EVENT_TIME
 from headgate.feeder.feeder import Feeder
 
-
-def sent_rows(spark: Any, place: TopicNames, work: KafkaWork) -> dict[str, Any]:
-    """The rows in the topics now: a frame for each stream."""
-    names = {place.source(stream): stream for stream in work.streams}
-    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", place.servers)
-    reader = reader.option("subscribe", ",".join(names)).option("kafka.fetch.max.wait.ms", "0")
-    rows = reader.load().selectExpr(f"from_json(CAST(value AS STRING), '{SCHEMA}') AS row", "topic")
-    # Read once, as Arrow: the queries of a side may still run, and Spark's jobs wait for theirs.
-    table = rows.selectExpr("row.*", "topic").toArrow()
-    topics = table.column("topic").to_numpy()
-    return {
-        stream: spark.createDataFrame(table.filter(pa.array(topics == topic)).drop_columns(["topic"]))
-        for topic, stream in names.items()
+_SENT = pa.schema(
+    {
+        "ts": EVENT_TIME,
+        "location": pa.string(),
+        "temperature": pa.int32(),
+        "humidity": pa.int32(),
+        "arrived": pa.float64(),
     }
+)
+"""The columns of `headgate.bench.feed.SCHEMA`."""
 
 
-def rows_of(spark: Any, feeder: Feeder, target: CollectedRows, seconds: float) -> dict[str, Any]:
-    """The rows that a feeder sends in so many seconds: a frame for each stream. They depend on its seed alone."""
+def sent_rows(place: TopicNames, work: KafkaWork) -> dict[str, pa.Table]:
+    """The rows in the topics now, by stream."""
+    return {stream: _table(input_rows(place, stream)) for stream in work.streams}
+
+
+def _table(rows: Iterator[dict[str, Any]]) -> pa.Table:
+    parsed = [{**row, "ts": datetime.fromisoformat(row["ts"])} for row in rows]
+    return pa.Table.from_pylist(parsed, schema=_SENT)
+
+
+def rows_of(feeder: Feeder, target: CollectedRows, seconds: float) -> dict[str, pa.Table]:
+    """The rows that a feeder sends in so many seconds, by stream. They depend on its seed alone."""
     feeder.advance(seconds)
-    return {stream: spark.createDataFrame(pa.concat_tables(tables)) for stream, tables in target.tables.items()}
+    return {stream: pa.concat_tables(tables) for stream, tables in target.tables.items()}
 
 
 class CollectedRows:
@@ -49,38 +62,39 @@ class CollectedRows:
 
 
 def owed(
-    spark: Any, work: KafkaWork, rows: Mapping[str, Any], since: float = -inf, until: float = inf
+    spark: Any, work: KafkaWork, rows: Mapping[str, pa.Table], since: float = -inf, until: float = inf
 ) -> dict[str, int]:
-    """The number of records that each query owes for the rows, of those that are due in a time (see `due`)."""
-    for stream, frame in rows.items():
-        frame.createOrReplaceTempView(stream)
+    """The records that the queries owe for these rows, of those that are due in a time (see `due`)."""
     if work.selections:
-        return _selected(spark, work, since, until)
+        return _selected(work, rows, since, until)
+    for stream, table in rows.items():
+        spark.createDataFrame(table).createOrReplaceTempView(stream)
     found: dict[str, int] = {}
     for name, select in work.queries.items():
         closed = f"greatest(arrived, unix_micros(w.end) / 1e6 + {DELAY})"
-        within = _within(closed if name in work.windowed else "arrived", since, until)
+        within = _within(closed if name in work.windowed else "arrived", since, until, "D")
         [(count,)] = spark.sql(f"SELECT count_if({within}) FROM ({select})").collect()
         found[name] = int(count)
     return found
 
 
-def _selected(spark: Any, work: KafkaWork, since: float, until: float) -> dict[str, int]:
-    """The same for selections: one query a stream counts for all of them."""
-    frames = []
-    for stream in work.streams:
-        counts = [
-            f"'{name}', count_if({each.condition})" for name, each in work.selections.items() if each.stream == stream
-        ]
-        frames.append(
-            spark.sql(
-                f"SELECT map({', '.join(counts)}) AS found FROM {stream} WHERE {_within('arrived', since, until)}"
-            )
-        )
-    whole = reduce(lambda one, two: one.unionByName(two), frames)
-    return {name: int(count) for row in whole.collect() for name, count in row.found.items()}
+def _selected(work: KafkaWork, rows: Mapping[str, pa.Table], since: float, until: float) -> dict[str, int]:
+    """The same for selections, whose conditions mean the same in SQLite."""
+    columns = ["location", "temperature", "humidity", "arrived"]
+    found: dict[str, int] = {}
+    with closing(sqlite3.connect(":memory:")) as database:
+        for stream, table in rows.items():
+            database.execute(f"CREATE TABLE {stream} ({', '.join(columns)})")
+            values = zip(*(table.column(name).to_pylist() for name in columns), strict=True)
+            database.executemany(f"INSERT INTO {stream} VALUES (?, ?, ?, ?)", values)
+        for name, each in work.selections.items():
+            condition = f"{each.condition} AND {_within('arrived', since, until)}"
+            [(count,)] = database.execute(f"SELECT count(*) FROM {each.stream} WHERE {condition}")
+            found[name] = int(count)
+    return found
 
 
-def _within(moment: str, since: float, until: float) -> str:
-    bounds = [f"{moment} {sign} {time!r}D" for sign, time in ((">=", since), ("<", until)) if abs(time) < inf]
+def _within(moment: str, since: float, until: float, suffix: str = "") -> str:
+    """The condition that a moment is in a time. `suffix` marks literals of type DOUBLE."""
+    bounds = [f"{moment} {sign} {time!r}{suffix}" for sign, time in ((">=", since), ("<", until)) if abs(time) < inf]
     return " AND ".join(bounds) or "true"

@@ -24,8 +24,8 @@ from headgate.spark.session import local_session
 
 EVERY = 0.05
 """Seconds between two batches of the producer."""
-_HEAP = {"spark.driver.memory": "2g"}
-"""For all sides: 200 streaming queries need more than Spark's default."""
+_SETTINGS = {"spark.driver.memory": "2g", "spark.sql.streaming.stopTimeout": "10s"}
+"""For all sides: 200 streaming queries need more memory than Spark's default, and their triggers may take minutes."""
 _BURST_SECONDS = 1.0
 _LONGEST = 60.0
 """Seconds that a side has to write what it owes before the burst, and for the burst."""
@@ -57,7 +57,7 @@ class KafkaRun:
         burst_rate = burst / len(work.streams) / _BURST_SECONDS
         burst_feed = FeederProcess(_feeder, place, tuple(work.streams), burst_rate, _BURST_SECONDS)
         feed.prepare()
-        spark = local_session(f"headgate-bench-{self._side}", {**at_start({KAFKA, AVRO}), **_HEAP})
+        spark = local_session(f"headgate-bench-{self._side}", {**at_start({KAFKA, AVRO}), **_SETTINGS})
         try:
             system = self._system(spark)
             feed.start()
@@ -68,13 +68,13 @@ class KafkaRun:
                 system.wait(seconds)
                 until = time.time()
                 feed.stop()
-                rows = sent_rows(spark, place, work)
+                rows = sent_rows(place, work)
                 found = self._latencies(owed(spark, work, rows, since, until), since, until)
                 if burst:
                     before = self._total(owed(spark, work, rows))
                     target = CollectedRows()
                     feeder = _feeding(target, work.streams, burst_rate, _BURST_SECONDS)
-                    rows = rows_of(spark, feeder, target, _BURST_SECONDS)
+                    rows = rows_of(feeder, target, _BURST_SECONDS)
                     found |= self._burst(burst_feed, system, before, self._total(owed(spark, work, rows)))
             finally:
                 feed.stop()

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,10 +126,17 @@ class _Streaming:
                 raise error
 
     def stop(self) -> None:
-        # Each waits for the end of its trigger.
+        # Each waits for the end of its trigger, but not longer than the session says.
+        self._spark.sparkContext.cancelAllJobs()
         with ThreadPoolExecutor(_STOPPERS) as threads:
-            list(threads.map(lambda query: query.stop(), self._running))
+            list(threads.map(_stop, self._running))
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _stop(query: Any) -> None:
+    # Spark's end, which follows, ends a query that does not stop.
+    with suppress(Exception):
+        query.stop()
 
 
 class KafkaPlain(_Streaming):

@@ -29,6 +29,15 @@ def make_topics(place: TopicNames, work: KafkaWork) -> None:
         done.result()
 
 
+def input_rows(place: TopicNames, stream: str) -> Iterator[dict[str, Any]]:
+    """The rows that are in the topic of a stream now."""
+    from confluent_kafka import TopicPartition
+
+    with _Consumer(place.servers) as consumer:
+        for message in _read(consumer, [TopicPartition(place.source(stream), 0, 0)]):
+            yield json.loads(message.value())
+
+
 class OutputTopics:
     """The output topics of one side."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,8 @@ import typer
 
 from headgate.cli.failures import InputError
 from headgate.cli.interrupts import unwound
-from headgate.cli.output import check_writable, figure, write_json
+from headgate.cli.outcome_text import show_outcomes
+from headgate.cli.output import check_writable, console, write_json
 
 if TYPE_CHECKING:
     from headgate.outcome import Outcome
@@ -48,7 +48,7 @@ def bench(
                 outcomes += registry.run(name, options)
             except registry.UnknownBench as error:
                 raise InputError(str(error)) from error
-    show(outcomes)
+    show_outcomes(console(), [outcome.json() for outcome in outcomes], "goal")
     if plots is not None:
         from headgate.papers.plots import draw
 
@@ -63,21 +63,3 @@ def _option(text: str) -> tuple[str, str]:
     if not equals:
         raise typer.BadParameter(f"{text} has no value; write OPTION=VALUE", param_hint="--set")
     return name.strip(), value.strip()
-
-
-def show(outcomes: Sequence[Outcome]) -> None:
-    """Prints a table for each outcome: figure, goal, measured value."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    for outcome in outcomes:
-        console.print(f"[bold]{outcome.name}[/bold]: {outcome.claim} ({outcome.source})", highlight=False)
-        table = Table()
-        table.add_column("figure")
-        table.add_column("goal", justify="right")
-        table.add_column("measured", justify="right")
-        for key in {**outcome.paper, **outcome.measured}:
-            table.add_row(key, figure(outcome.paper.get(key)), figure(outcome.measured.get(key)))
-        console.print(table)
-        console.print("[green]holds[/green]\n" if outcome.holds else "[red]does not hold[/red]\n")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headgate.cli.interrupts import unwound
+
 if TYPE_CHECKING:
     from headgate.engine import Engine
 
@@ -43,7 +45,7 @@ def demo(
     if not screen.terminal:
         typer.echo(title)
     try:
-        with tour_places(kafka) as places:
+        with unwound(), tour_places(kafka) as places:
             outcome = Tour(screen, view, seconds / 2, lambda engine: _page(engine, opened), places).run()
         screen.show()
     except NoBroker as problem:

@@ -1,4 +1,4 @@
-"""Outcomes of experiments as text: one block for each, readable on a terminal of 80 columns."""
+"""Outcomes of experiments and benchmarks as text: one block for each, readable on a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ Line = tuple[int, str]
 """A line of further figures: depth and text."""
 
 
-def show_outcomes(console: Console, outcomes: Sequence[Mapping[str, Any]]) -> None:
-    """Prints every outcome: name, verdict, claim, the paper's figures beside ours, then what else was measured."""
+def show_outcomes(console: Console, outcomes: Sequence[Mapping[str, Any]], theirs: str = "paper") -> None:
+    """Prints every outcome: name, verdict, claim, the figures of the paper (or the goals: `theirs` names them) beside
+    ours, then what else was measured."""
     for outcome in outcomes:
-        _show(console, outcome)
+        _show(console, outcome, theirs)
     held = sum(bool(outcome["holds"]) for outcome in outcomes)
     console.print(f"{held} of {len(outcomes)} hold", highlight=False)
 
 
-def _show(console: Console, outcome: Mapping[str, Any]) -> None:
+def _show(console: Console, outcome: Mapping[str, Any], theirs: str) -> None:
     from rich.padding import Padding
     from rich.rule import Rule
     from rich.table import Table
@@ -41,10 +42,10 @@ def _show(console: Console, outcome: Mapping[str, Any]) -> None:
     paper, ours = outcome["paper"], outcome["measured"]
     table = Table(box=None, width=width, pad_edge=False)
     table.add_column("", ratio=1)
-    table.add_column("paper", justify="right", max_width=width // 4)
+    table.add_column(theirs, justify="right", max_width=width // 4)
     table.add_column("here", justify="right", max_width=width // 3)
-    for depth, label, theirs, mine in leaves(paper, {key: ours[key] for key in paper if key in ours}):
-        cells = ("", "") if isinstance(mine, Mapping) else (figure(theirs), figure(mine))
+    for depth, label, other, mine in leaves(paper, {key: ours[key] for key in paper if key in ours}):
+        cells = ("", "") if isinstance(mine, Mapping) else (figure(other), figure(mine))
         table.add_row(Padding(Text(label), (0, 0, 0, INDENT * depth)), *cells)
     if paper:
         console.print(table, highlight=False)

@@ -121,6 +121,11 @@ class CsvSink(folder.FolderSink):
         return lambda table: compress(encode(table))
 
 
+def csv_lines(table: pa.Table) -> list[bytes]:
+    """The rows as lines in the default dialect, without their ends; a value may contain line feeds."""
+    return [line.encode() for line in _Lines({}).lines(table)]
+
+
 class _Lines:
     """Encodes a table as lines of CSV with Arrow's text kernels."""
 
@@ -135,15 +140,19 @@ class _Lines:
         self._quote_all = options.get("quoteAll") == "true"
 
     def __call__(self, table: pa.Table) -> bytes:
-        columns = [self._column(column.combine_chunks()) for column in table.columns]
-        lines = pc.binary_join_element_wise(*columns, self._separator)
-        # Readers skip a line without any character.
-        lines = pc.if_else(pc.equal(lines, ""), self._quote * 2, lines)
-        texts = lines.to_pylist()
+        texts = self.lines(table)
         if self._header:
             names = self._column(pa.array(table.column_names, STRING)).to_pylist()
             texts.insert(0, self._separator.join(names))
         return "".join(f"{text}{self._end}" for text in texts).encode()
+
+    def lines(self, table: pa.Table) -> list[str]:
+        """A line for each row, without its end."""
+        columns = [self._column(column.combine_chunks()) for column in table.columns]
+        lines = pc.binary_join_element_wise(*columns, self._separator)
+        # Readers skip a line without any character.
+        lines = pc.if_else(pc.equal(lines, ""), self._quote * 2, lines)
+        return list(lines.to_pylist())
 
     def _column(self, column: pa.Array) -> pa.Array:
         texts = _text(column)

@@ -95,6 +95,7 @@ class KafkaSource(SparkFormatSource):
         ),
         one_of=((SERVERS,), _CHOSEN),
         prefixes=("kafka.",),
+        lower=True,
         refused={
             "endingOffsets": "a stream has no end; select by the column offset or timestamp instead",
             "endingTimestamp": "a stream has no end; select by the column timestamp instead",

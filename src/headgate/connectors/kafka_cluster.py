@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
@@ -81,13 +81,19 @@ def require(spark: Any, options: Mapping[str, str], topic: str, option: str) -> 
     if asked in _ASKED:
         return
     if topic not in _topics(spark, passed) and not _made(spark, passed, topic):
-        raise ClusterProblem(missing(topic, passed[SERVERS], option))
+        raise ClusterProblem(missing(topic, passed[SERVERS], f"option {option}"))
     _ASKED.add(asked)
 
 
-def missing(topic: str, servers: str, option: str, said: str = "it does not exist") -> str:
-    """The message for a topic that cannot be written."""
-    return f"topic {topic} on {servers}: {said}; make it with kafka-topics.sh --create, or correct the option {option}"
+def absent(spark: Any, options: Mapping[str, str], topics: Iterable[str]) -> list[str]:
+    """Those of the topics that do not exist now; ClusterProblem if no broker answers."""
+    has = _topics(spark, {name: value for name, value in options.items() if name.startswith("kafka.")})
+    return [topic for topic in topics if topic not in has]
+
+
+def missing(topic: str, servers: str, named_by: str, said: str = "it does not exist") -> str:
+    """The message for a topic that cannot be written. `named_by`: the option or the column that names it."""
+    return f"topic {topic} on {servers}: {said}; make it with kafka-topics.sh --create, or correct the {named_by}"
 
 
 @contextmanager

@@ -11,12 +11,13 @@ import importlib.util
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.connectors.csv import CsvSink
+from headgate.connectors.csv import csv_lines
 from headgate.connectors.json import json_lines
 from headgate.connectors.kafka_cluster import PATIENCE, SERVERS, missing, silent
 from headgate.connectors.kafka_security import for_librdkafka
@@ -35,9 +36,8 @@ _MAKING = 5.0
 """Timeout (s) for the brokers to create a topic."""
 _STEP = 1.0
 """Seconds between two looks at whether the brokers refuse the login."""
+_RENEWED = frozenset({"bootstrap.servers", "sasl.password", "ssl.key.pem", "ssl.key.password", "ssl.certificate.pem"})
 _OF_PRODUCERS = ("kafka.acks", "kafka.compression.type", "kafka.linger.ms")
-_END = "\x1e\x1f"
-"""Separates CSV lines, which may contain line feeds."""
 
 
 def installed() -> bool:
@@ -92,8 +92,8 @@ class Cluster:
         from confluent_kafka import Producer
 
         self._options = options
-        self._run = run
         self._exactly_once = exactly_once
+        self._identity = f"headgate-{run}{_variant(options)}"
         self._refused: str | None = None
         self._epoch: int | None = None
         self._topics: set[str] = set()
@@ -107,16 +107,17 @@ class Cluster:
         }
         if exactly_once:
             settings |= {
-                "transactional.id": f"headgate-{run}",
+                "transactional.id": self._identity,
                 "transaction.timeout.ms": str(int(_PATIENCE * 1000)),
             }
         elif confirmed_by_all(options):
             settings |= {"enable.idempotence": "true"}
         self._producer = Producer({**settings, "error_cb": self._failed})
-        self._reach()
+        self._place = self._reach()
         if exactly_once:
+            self._check_alone()
             # Ends open transactions of an earlier process, which is fenced off from now on.
-            self._producer.init_transactions(_PATIENCE)
+            _retried(lambda: self._producer.init_transactions(_PATIENCE))
 
     @classmethod
     def of(cls, options: Mapping[str, str], run: str, exactly_once: bool) -> Cluster:
@@ -131,13 +132,23 @@ class Cluster:
         cls._open[key]._users += 1
         return cls._open[key]
 
-    def _reach(self) -> None:
-        """Returns when a broker answers. A refused login is an event, for which the client tries again and again."""
+    def _check_alone(self) -> None:
+        """SinkError if another producer of the run has the same identity: the brokers would refuse the older one."""
+        for other in Cluster._open.values():
+            if other._exactly_once and (other._place, other._identity) == (self._place, self._identity):
+                one, two = other._options[SERVERS], self._options[SERVERS]
+                raise SinkError(
+                    f"{SERVERS} is {one} in one query and {two} in another, which are one cluster; with delivery"
+                    " exactly_once, write the same in both"
+                )
+
+    def _reach(self) -> str:
+        """Returns the identity of the cluster when a broker answers. A refused login is an event, for which the client
+        tries again and again."""
         until = time.monotonic() + PATIENCE
         while True:
             try:
-                self._producer.list_topics(timeout=_STEP)
-                return
+                return str(self._producer.list_topics(timeout=_STEP).cluster_id)
             except Exception:
                 self._producer.poll(0)
                 if self._refusal is not None:
@@ -156,7 +167,7 @@ class Cluster:
         until = time.monotonic() + _MAKING
         while (error := self._producer.list_topics(topic, PATIENCE).topics[topic].error) is not None:
             if time.monotonic() > until:
-                raise SinkError(missing(topic, self._options[SERVERS], "topic", error.str()))
+                raise SinkError(missing(topic, self._options[SERVERS], "option topic", error.str()))
             time.sleep(0.05)
 
     def send(self, topic: str, value: bytes | None, key: bytes | None, headers: Headers) -> None:
@@ -187,12 +198,14 @@ class Cluster:
         if self._exactly_once:
             from confluent_kafka import TopicPartition
 
-            consumer = self._consumer()
             places = [TopicPartition(topic, 0, epoch + 1) for topic in sorted(topics)]
-            group = consumer.consumer_group_metadata()
-            _retried(lambda: self._producer.send_offsets_to_transaction(places, group, _PATIENCE))
-            self._producer.commit_transaction(_PATIENCE)
-            consumer.close()
+            consumer = self._consumer()
+            try:
+                group = consumer.consumer_group_metadata()
+                _retried(lambda: self._producer.send_offsets_to_transaction(places, group, _PATIENCE))
+            finally:
+                consumer.close()
+            _retried(lambda: self._producer.commit_transaction(_PATIENCE))
 
     def has(self, topic: str, epoch: int) -> bool:
         """Whether an earlier transaction has committed the messages of an epoch to a topic."""
@@ -227,7 +240,7 @@ class Cluster:
 
         secure = {name: value for name, value in self._options.items() if name not in _OF_PRODUCERS}
         settings, _ = for_librdkafka(secure)
-        return Consumer({**settings, "group.id": f"headgate-{self._run}", "enable.auto.commit": False})
+        return Consumer({**settings, "group.id": self._identity, "enable.auto.commit": False, "log_level": "0"})
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:
@@ -289,6 +302,8 @@ class DirectKafkaWriter(DriverWriter):
         count = table.num_rows
         column = self._options.get("topic_column")
         topics = [self._options["topic"]] * count if column is None else self._column(table, column).to_pylist()
+        if None in topics:
+            raise self._error(f"column {column} names the topic of a row, and is null in one of epoch {results.epoch}")
         keys = self._keys(results) or [None] * count
         named = [name.strip() for name in self._options.get("headers", "").split(",") if name.strip()]
         columns = [(name, _texts(self._column(table, name))) for name in named]
@@ -325,7 +340,7 @@ def _values(table: pa.Table, form: str) -> Sequence[bytes | None]:
     if form == "json":
         return json_lines()(table).split(b"\n")[:-1]
     if form == "csv":
-        return CsvSink().encoder({"lineSep": _END})(table).split(_END.encode())[:-1]
+        return csv_lines(table)
     return [v.encode() if isinstance(v, str) else v for v in table.column(0).to_pylist()]
 
 
@@ -335,21 +350,24 @@ def _texts(column: pa.ChunkedArray) -> list[bytes | None]:
 
 
 def _retried(action: Callable[[], T]) -> T:
-    """What an action returns, tried again while the brokers are choosing who keeps the offsets of the group."""
+    """What an action returns, tried again while the brokers are not ready for it: they choose who keeps the offsets of
+    the group, or still end the transaction that an earlier process has left open."""
     from confluent_kafka import KafkaError
 
     passing = (
         KafkaError.NOT_COORDINATOR,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.CONCURRENT_TRANSACTIONS,
     )
     until = time.monotonic() + _PATIENCE
     while True:
         try:
             return action()
         except Exception as error:
-            code = error.args[0].code() if error.args and hasattr(error.args[0], "code") else None
-            if code not in passing or time.monotonic() > until:
+            said = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
+            again = said is not None and (said.retriable() or said.code() in passing)
+            if not again or time.monotonic() > until:
                 raise
         time.sleep(0.1)
 
@@ -363,6 +381,14 @@ def _unreachable(error: Exception, options: Mapping[str, str]) -> str:
     code = error.args[0].code() if error.args and hasattr(error.args[0], "code") else None
     gone = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)
     return silent(options[SERVERS]) if code in gone else _reason(error, options)
+
+
+def _variant(options: Mapping[str, str]) -> str:
+    """What distinguishes the producers of a run on one cluster: their settings but for its address, which may get
+    another broker, and for secrets, which may be renewed. Empty if there are none."""
+    settings, _ = for_librdkafka(options)
+    own = {name: value for name, value in settings.items() if name not in _RENEWED}
+    return "-" + sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:8] if own else ""
 
 
 def _reason(error: Exception, options: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from headgate.connectors.columns import columns_problem, listed, named
 from headgate.connectors.contract import Guarantee, ResultSink, quoted
 from headgate.connectors.csv import CsvSink
 from headgate.connectors.json import JsonSink
-from headgate.connectors.kafka_cluster import SERVERS, ClusterProblem, check, require, topic_problem
+from headgate.connectors.kafka_cluster import SERVERS, ClusterProblem, absent, check, missing, require, topic_problem
 from headgate.connectors.kafka_producer import DirectKafkaWriter, confirmed_by_all, obstacle
 from headgate.connectors.row_key import key_problem, mentioned
 from headgate.connectors.spark_format import provided, reason
@@ -25,6 +25,7 @@ from headgate.graph.types import BINARY, STRING, Schema, sql_name
 from headgate.spark.outbox_rows import DELETED, OutboxRows
 from headgate.spark.packages import AVRO, KAFKA, PackageError, see_added
 from headgate.spark.results import ExecutorWriter, SinkError, Writer
+from headgate.spark.spark_errors import spark_errors
 
 _RAW = ("key", "value", "headers", "partition")
 """The columns of a query that value_format raw writes."""
@@ -72,6 +73,7 @@ class KafkaSink(ResultSink):
         _OURS,
         one_of=((SERVERS,), ("topic", "topic_column")),
         prefixes=("kafka.",),
+        lower=True,
         refused={"includeHeaders": "give the option headers; with value_format raw, a column headers is written"},
     )
     replaces_rows = True
@@ -93,9 +95,9 @@ class KafkaSink(ResultSink):
         if wrong is not None:
             return OptionProblem("topic", wrong)
         for option in ("topic_column", "headers"):
-            missing = columns_problem(options, option, schema)
-            if missing is not None:
-                return missing
+            unknown = columns_problem(options, option, schema)
+            if unknown is not None:
+                return unknown
         column = options.get("topic_column")
         if column is not None and types[column.lower()] != STRING:
             found = sql_name(types[column.lower()])
@@ -168,7 +170,37 @@ class KafkaWriter(ExecutorWriter):
         except Exception as error:
             names = ", ".join(sorted({each.query.name for _, each in rows}))
             whose = "query" if len(rows) == 1 else "queries"
-            raise SinkError(f"{whose} {names}: sink kafka: {self._reason(error)}") from error
+            said = self._unwritable(rows) or self._reason(error)
+            raise SinkError(f"{whose} {names}: sink kafka: {said}") from error
+
+    def _unwritable(self, rows: Sequence[tuple[ExecutorWriter, OutboxRows]]) -> str | None:
+        """The topic that a failed write could not reach; None if all exist, or if the rows cannot be read.
+
+        Spark itself may not know it: its driver reads an error of Kafka's client only if it had the client's classes
+        from its start, and otherwise reports an unknown reason.
+        """
+        named_by: dict[str, str] = {}
+        try:
+            for writer, each in rows:
+                if not isinstance(writer, KafkaWriter):
+                    continue
+                column = writer._options.get("topic_column")
+                if column is None:
+                    named_by.setdefault(writer._options["topic"], "option topic")
+                    continue
+                topics = each.frame(self._spark).selectExpr(f"{named(column)} AS topic").distinct().collect()
+                for topic in sorted(row.topic for row in topics if row.topic is not None):
+                    named_by.setdefault(topic, f"column {column}")
+            for topic in named_by:
+                if (wrong := topic_problem(topic)) is not None:
+                    return f"{named_by[topic]}: {wrong}"
+            for topic in absent(self._spark, self._options, named_by):
+                return missing(topic, self._options[SERVERS], named_by[topic])
+        except ClusterProblem as problem:
+            return str(problem)
+        except spark_errors():
+            return None
+        return None
 
     def _reason(self, error: Exception) -> str:
         return without_secrets(reason(error), self._options)

@@ -114,10 +114,12 @@ class QueryLifecycles:
         self._answered.clear()
 
     def note(self, before: Mapping[str, Query], after: Mapping[str, Query], running: bool) -> bool:
-        """Called after a change: records new and replaced queries as declared, or all if the engine does not run.
-        True if a query that has answered begins anew, which the plan does not have yet."""
+        """Called after a change: records new and replaced queries as declared, or every changed one if the engine does
+        not run. True if a query that has answered begins anew, which the plan does not have yet."""
         if not running:
-            self._declared = dict(after)
+            # What changed while the engine ran is still not what the script declares.
+            known = self._declared
+            self._declared = {n: new if before.get(n) != new else known.get(n, new) for n, new in after.items()}
             return False
         again = False
         for name in before.keys() | after.keys():

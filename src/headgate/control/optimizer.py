@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
 from math import inf
 
 from headgate.control.impossible import ImpossibleSpecs, Reachable
@@ -44,6 +45,9 @@ COMFORT = 0.7
 """A step is undone if all demands use, and are predicted to use without it, at most this share of what they allow; or,
 as pauses use what a latency allows, at most ABOVE_AIM more than they aim at."""
 ABOVE_AIM = 0.05
+HEADROOM = 1.1
+"""Without a step that is undone, demands must also be predicted to be met if the streams bring so many times the rows:
+close to saturation a prediction may be wrong by any factor."""
 CALM_FOR = 20.0
 """Seconds that all demands must be met before a step is undone; doubled each time that was too early."""
 BANNED_FOR = 60.0
@@ -71,7 +75,7 @@ class Optimizer:
         self._missed_since: float | None = None
         self._calm_since: float | None = None
         self._calm_for = CALM_FOR
-        self._bans: dict[tuple[str, str, str], tuple[float, float]] = {}
+        self._bans: dict[Key, tuple[float, float]] = {}
         self._relaxed = False
         self._predicted_at = -inf
         self._pause = SETTLE / 2
@@ -272,7 +276,7 @@ class Optimizer:
             expected = course.lasting
             # Longer pauses use up what they aim at: the rest must be left for what predictions do not know.
             comfort = self._comfort(seen, setting.aim - (ABOVE_AIM if step.kind == "pace" else 0.0))
-            if all(left <= comfort[query] for query, left in expected.items()):
+            if all(left <= comfort[query] for query, left in expected.items()) and self._has_headroom(seen, setting):
                 decision = self._note(
                     seen, back, self.setting, "no longer needed; " + _prediction_text(expected), expected
                 )
@@ -295,6 +299,14 @@ class Optimizer:
                 self._relaxed = True
                 self.setting = setting
                 return
+
+    def _has_headroom(self, seen: Observation, setting: Setting) -> bool:
+        """Whether all demands are predicted to be met under a setting with HEADROOM times the rows."""
+        rates = {stream: HEADROOM * rate for stream, rate in seen.load.rates.items()}
+        more = replace(seen, load=replace(seen.load, rates=rates))
+        limits = limits_of(seen, self._impossible.limits(seen.now))
+        lasting = Predictor(more, setting, LOOKAHEAD).course(setting).lasting
+        return all(left <= max(0.0, limits[query]) for query, left in lasting.items())
 
     def _remember(self, seen: Observation) -> None:
         self._excess.append((seen.now, measured_excess(seen)))

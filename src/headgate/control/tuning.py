@@ -17,6 +17,7 @@ from headgate.scheduling.decisions import Decision
 
 _LOG = logging.getLogger("headgate.optimizer")
 
+THREAD = "headgate-optimizer"
 EVERY = 1.0
 """Seconds between two observations."""
 SWITCH_INTERVAL = 0.0005
@@ -44,7 +45,7 @@ class Tuning:
         self._observe = observe
         self._apply = apply
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="headgate-optimizer", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
 
     def start(self) -> None:
         """Starts the thread."""

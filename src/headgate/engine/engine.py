@@ -27,6 +27,7 @@ from headgate.runtime.latency import Latency
 from headgate.runtime.modes import mode_of
 from headgate.scheduling.live import check_live
 from headgate.spark.analysis import Analyzer
+from headgate.spark.driver import EngineStopping
 from headgate.spark.host_client import prepare_hosts
 from headgate.spark.lazy_session import LazySession
 from headgate.spark.pace import TRIGGER_CORES
@@ -37,6 +38,9 @@ from headgate.spark.source_rows import stream_of
 from headgate.spark.storage import is_local, without_secrets
 from headgate.sql import Catalog
 from headgate.sql.catalog import Result
+
+_START_PATIENCE = 1.0
+"""Seconds that a stop waits for a start that it has met."""
 
 
 class Engine(QueryControl):
@@ -107,6 +111,8 @@ class Engine(QueryControl):
         self._run: EngineRun | None = None
         """The present or the last run."""
         self._running_once = False
+        self._stops = 0
+        """Number of calls of `stop`: a start that one of them meets ends without effect."""
         if session.local:
             prepare_hosts(f"{sinks.__module__}:{sinks.__name__}")
 
@@ -266,9 +272,13 @@ class Engine(QueryControl):
     def stop(self) -> None:
         """Finishes the running epoch, publishes its results and leaves a checkpoint to continue from.
 
-        Ends within 10 s: an epoch that takes longer is abandoned, and its rows are read again at the next start.
+        Ends within 10 s: an epoch that takes longer is abandoned, and its rows are read again at the next start. A
+        `start` on another thread that it meets raises EngineError.
         """
+        self._stops += 1
         self._close()
+        if not self._running and self._lock.acquire(timeout=_START_PATIENCE):
+            self._lock.release()
         self._session.stop()
 
     @property
@@ -377,6 +387,7 @@ class Engine(QueryControl):
         return not self._options.temporary and not self._running and has_begun(self._options.folder, name, sql)
 
     def _open(self) -> EngineRun:
+        stops = self._stops
         with self._lock:
             if self._running:
                 raise EngineError("the engine is already running")
@@ -384,12 +395,18 @@ class Engine(QueryControl):
             try:
                 shared = (self._declared, self._session, self._sinks, self._metrics)
                 self._run = EngineRun(self._options, *shared, self._lock, self._ended)
+                if self._stops != stops:
+                    raise EngineStopping("after its start")
                 # Queries may continue as they were when the checkpoint was written.
                 self._reported = self._declared.reported()
                 return self._run
-            except BaseException:
+            except BaseException as error:
                 self._close()
-                raise
+                if self._stops == stops:
+                    raise
+                # It may have started Spark again.
+                self._session.stop()
+                raise EngineError("the engine was stopped while it started") from error
 
     def _close(self, timeout: float | None = CLOSE_TIMEOUT) -> None:
         """Ends the run, but not Spark; sinks have `timeout` seconds to write committed results."""

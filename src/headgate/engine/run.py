@@ -30,7 +30,7 @@ from headgate.spark.delivery import Delivery
 from headgate.spark.driver import Driver, EngineStopping
 from headgate.spark.epochs import Epoch, Epochs
 from headgate.spark.executor_start import start_hosts
-from headgate.spark.host_client import ensure_hosts, host_folder
+from headgate.spark.host_client import close_when_started, ensure_hosts, host_folder
 from headgate.spark.host_spread import HostSpread
 from headgate.spark.jobs import SparkJobs
 from headgate.spark.lane_log import open_lane_log
@@ -107,7 +107,7 @@ class EngineRun:
         checkpoint = Checkpoint(options.folder)
         checkpoint.probe()
         run, token = checkpoint.identity(), secrets.token_hex(16)
-        hosts = self._start_hosts(run, token)
+        hosts = self._start_hosts(run, token, undo)
         spark = self._session.spark
         spark.conf.set("spark.sql.session.timeZone", catalog.time_zone)
         self._tables = StaticTables(spark, self._table_changed)
@@ -163,7 +163,7 @@ class EngineRun:
         undo.callback(self.tuning.close)
         self.replan()
 
-    def _start_hosts(self, run: str, token: str) -> Future[list[HostAddress | None]]:
+    def _start_hosts(self, run: str, token: str, undo: ExitStack) -> Future[list[HostAddress | None]]:
         """Starts the hosts, and Spark if it is not running. Hosts load their modules while Spark starts; on a cluster,
         while the lanes are planned."""
         wanted = self._declared.replicas
@@ -171,6 +171,7 @@ class EngineRun:
         if self._session.local:
             self._owner = os.getpid()
             starting = background.submit(ensure_hosts, run, wanted or 1, token, self._owner)
+            undo.callback(close_when_started, starting, token)
             spark = self._session.spark
         else:
             self._owner = 0
@@ -182,6 +183,7 @@ class EngineRun:
         self._default_replicas = wanted or default_replicas(spark)
         if not self._session.local:
             starting = background.submit(start_hosts, spark, run, token, self.replicas)
+            undo.callback(close_when_started, starting, token)
         return starting
 
     def _open_driver(self, spark: Any, checkpoint: Checkpoint, run: str) -> Driver:
@@ -281,7 +283,8 @@ class EngineRun:
         def plan(lanes: Lanes) -> Plan:
             options, setting, replicas = self._options, self.tuning.setting, self.replicas
             running = self.tuning.apply_setting(declared.lifecycles.still_running(current), replicas)
-            parts = parts_of(running, replicas)
+            before, costs = self.epochs.known_plan(replicas), self._rebalancing.costs
+            parts = parts_of(running, replicas, before, costs)
             functions = {name for query in running for node in query.plan.walk() for name in node.python_functions}
             failed = self.epochs.failed(running)
             active = [query for query in running if not query.pause and query.name not in failed]
@@ -297,7 +300,7 @@ class EngineRun:
                 packings=lanes.plan(streams, current.coming, active),
                 limits=Limits(memory=options.memory),
                 delivery=Delivery(_SINKS, os.getcwd(), options.results, options.dead_letters),
-                placement=placed(parts or running, replicas, self.epochs.known_plan(replicas), self._rebalancing.costs),
+                placement=placed(parts or running, replicas, before, costs),
                 parts=parts,
                 modules=b"" if self._session.local else user_modules(functions),
                 objectives=objectives,

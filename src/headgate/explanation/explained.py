@@ -196,9 +196,15 @@ def _placed(
     """Where the queries run: under the present placement, or that before anything is measured."""
     from headgate.spark.exchange import divided
     from headgate.spark.placing import place
+    from headgate.spark.replicas import parts_of
 
-    parts = [part for query in queries for part in divided(query).parts]
-    placement = present or place(parts, replicas)
+    if present is None:
+        parts = list(parts_of(queries, replicas) or queries)
+        placement = place(parts, replicas)
+    else:
+        ways = [divided(query, rows) for query in queries for rows in (False, True)]
+        parts = list({part.name: part for way in ways for part in way.parts}.values())
+        placement = present
     # A query that does not run now has no place.
     parts = [part for part in parts if part.name in placement.routes]
     # The results of a fragment are a stream too.

@@ -18,9 +18,11 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from headgate.spark.packages import KAFKA_BROKER, PackageError, cache, class_path, fetched
+from headgate.spark.processes import end_with_parent
 
 _HOST = "127.0.0.1"
 _START = 120.0
@@ -52,15 +54,23 @@ _SETTINGS = {
 class Broker:
     """A broker whose data is in `folder`; it can be stopped, killed and started again on the same port.
 
-    `settings` override those of the server.
+    It ends with the thread that starts it, whatever ends that: nothing remains of a bench or a test that is killed.
+    `outlives`: it does not. `settings` override those of the server.
     """
 
-    def __init__(self, folder: Path, port: int | None = None, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        port: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        outlives: bool = False,
+    ) -> None:
         self._folder = folder
         ports = _free_ports(2)
         self._port = port or ports[0]
         self._controller = ports[1]
         self._settings = dict(settings or {})
+        self._outlives = outlives
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -92,11 +102,18 @@ class Broker:
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
+                preexec_fn=None if self._outlives else partial(end_with_parent, os.getpid()),
             )
+        try:
+            self._wait_until_open(self._process)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _wait_until_open(self, process: subprocess.Popen[bytes]) -> None:
         until = time.monotonic() + _START
         while not _open(self._port):
-            if self._process.poll() is not None or time.monotonic() > until:
-                self.kill()
+            if process.poll() is not None or time.monotonic() > until:
                 raise OSError(f"the broker did not start; its output is in {self._folder / 'output.log'}")
             time.sleep(0.05)
 
@@ -176,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"a broker is running already; its data is in {running[1]}")
         return 1
     note.parent.mkdir(parents=True, exist_ok=True)
-    broker = Broker(Path(tempfile.mkdtemp(prefix="headgate-kafka-")), given.port)
+    broker = Broker(Path(tempfile.mkdtemp(prefix="headgate-kafka-")), given.port, outlives=True)
     try:
         broker.start()
     except (OSError, PackageError) as error:

@@ -75,7 +75,7 @@ class OptionSet:
     """The options of one connector.
 
     - `one_of`: groups of options of which one must be given
-    - `prefixes`: options that begin with one of these are passed on unchecked
+    - `prefixes`: options that begin with one of these are passed on unchecked; `lower`: in lower case
     - `refused`: options that one might expect, with the reason and what to write instead
     - `others`: whether options that are not declared are passed on to Spark, which checks them
     """
@@ -83,6 +83,7 @@ class OptionSet:
     declared: tuple[OptionDeclaration, ...] = ()
     one_of: tuple[tuple[str, ...], ...] = ()
     prefixes: tuple[str, ...] = ()
+    lower: bool = False
     refused: Mapping[str, str] = field(default_factory=dict)
     others: bool = False
 
@@ -101,6 +102,11 @@ class OptionSet:
     def passed_on(self, name: str) -> bool:
         """Whether an option that is not declared goes to Spark unchecked."""
         return self.others or any(name.lower().startswith(prefix) for prefix in self.prefixes)
+
+    def spelled(self, name: str) -> str:
+        """An option that is passed on, spelled as its connector looks for it."""
+        prefix = next((each for each in self.prefixes if name.lower().startswith(each)), "")
+        return prefix + (name.lower() if self.lower else name)[len(prefix) :]
 
     def needed(self) -> list[tuple[str, ...]]:
         """Groups of options of which one must be given."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.graph.operators import Aggregate, Operator, Project, Select, Source
+from headgate.graph.operators import Aggregate, Operator, Partial, Project, Select, Send, Source
 from headgate.graph.queries import Query
 
 
@@ -12,12 +12,13 @@ def is_scaled(query: Query) -> bool:
 
 
 def scalable(plan: Operator) -> bool:
-    """Whether a plan is an aggregate over the rows of one stream.
+    """Whether a plan is an aggregate over the rows of one stream, or the first half of one.
 
     The rows of a join are not proportional to those of one stream, and a window of rows has as many as it says.
     """
-    while isinstance(plan, Project):
+    while isinstance(plan, (Project, Send)):
         plan = plan.input
-    if not isinstance(plan, Aggregate) or (plan.window is not None and plan.window.kind == "rows"):
+    aggregate = plan.aggregate if isinstance(plan, Partial) else plan
+    if not isinstance(aggregate, Aggregate) or (aggregate.window is not None and aggregate.window.kind == "rows"):
         return False
-    return all(isinstance(node, (Select, Project, Source)) for node in plan.input.walk())
+    return all(isinstance(node, (Select, Project, Source)) for node in plan.inputs[0].walk())

@@ -2,8 +2,8 @@
 
 Rows are dropped for an operator that reads a stream (a leaf) if all queries that it serves are shed, and all or none of
 them are scaled: the least of their shares, and never more, since the fraction of a row that is left over is carried to
-the next batch. Without a utility
-expression rows are chosen at random; with one, those with the lowest values are dropped first.
+the next batch. Without a utility expression rows are chosen at random; with one, those with the lowest values are
+dropped first. What comes from another replica is not shed: its rows were, where they entered.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.expressions.compiler import compiled
+from headgate.graph.operators.source import INTERNAL
 from headgate.graph.queries import Query
 from headgate.operators.batch import Arrival, Batch
 from headgate.operators.weights import even_weights, with_weights
@@ -105,6 +106,9 @@ def shedding_of(
         return Shedding()
     leaves: dict[str, list[ShedLeaf]] = {}
     for stream, edges in topology.stream_edges.items():
+        if INTERNAL in stream:
+            # Its rows stem from rows of which a share was dropped already.
+            continue
         groups: dict[tuple[float, tuple[int, ...]], set[int]] = {}
         for edge in edges:
             operator = topology.edges[edge].consumer

@@ -111,6 +111,9 @@ class Balance:
         costs = dict.fromkeys((query.name for query in queries), 0.0) | self._costs
         key_rows = self._key_rows
         now = MeasuredLoad(present, costs, key_rows)
+        if now.busiest <= 0.0:
+            # The load was that of queries that have ended.
+            return None
         keys = now.with_owners(now.levelled())
         pays = keys.busiest <= KEY_GAIN * now.busiest
         self._lost = self._lost + (1 - keys.busiest / now.busiest) * busiest * (self._asked - asked) if pays else 0.0

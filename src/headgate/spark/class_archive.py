@@ -15,11 +15,12 @@ import atexit
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -136,17 +137,36 @@ def _write(path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in _OTHERS} | {SWITCH: "off"}
     with tempfile.TemporaryDirectory(prefix=".making-", dir=path.parent) as folder:
         made = Path(folder, path.name)
-        done = subprocess.run(
-            [sys.executable, "-c", f"from headgate.spark.class_archive import _exercise; _exercise({str(made)!r})"],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_LIMIT,
-        )
-        if done.returncode == 0 and made.exists():
+        program = f"from headgate.spark.class_archive import _exercise; _exercise({str(made)!r})"
+        code = _run([sys.executable, "-c", program], Path(folder), environment, _LIMIT)
+        if code == 0 and made.exists():
             made.rename(path)
+
+
+def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str], limit: float) -> int | None:
+    """Runs a command silently and returns its exit code; None if it takes longer than `limit` seconds.
+
+    If the time is over, or if this process is interrupted meanwhile (Ctrl-C, SystemExit), the command is killed
+    together with the processes that it has started.
+    """
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(limit)
+    except BaseException as error:
+        # Not reaped yet: the group is still that of the command.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if isinstance(error, subprocess.TimeoutExpired):
+            return None
+        raise
 
 
 def _exercise(made: str) -> None:

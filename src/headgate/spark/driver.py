@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, TypeVar
 
-from headgate.spark.epoch_failures import EpochFailures
+from headgate.spark.epoch_failures import EpochFailures, LaneError
 from headgate.spark.epochs import CatalystError, Epochs, EpochsClosed
 from headgate.spark.lane import Lane, LaneBatch, LaneClosed
 from headgate.spark.lanes import Lanes
@@ -241,8 +241,6 @@ class Driver:
                 if self._once and self._lanes.all_ended:
                     self._epochs.run_backlog(finish=True)
                     break
-                if self._lanes.all_ended and self._lanes.any:
-                    break
             if self._epochs.change_pending and not self._epochs.commit.complete:
                 # Nobody waits for a change that no epoch has seen, but a restart must know it.
                 self._epochs.run_backlog()
@@ -343,6 +341,11 @@ class Driver:
         if not self._lanes.running(lane):
             return
         if error is None:
+            if not self._once:
+                raise LaneError(
+                    f"lane {lane.name} was stopped from outside: by another engine on the same checkpoint in this Spark"
+                    " session, or with the session; nothing is lost"
+                )
             self._lanes.end(lane)
             return
         careful = lane.name in self._careful

@@ -85,9 +85,13 @@ class DriverMetrics:
         now = time.monotonic()
         for name in queries:
             figures = _whole(queries, name)
-            if figures.get("offered"):
-                reports = self._shed.setdefault(name, deque([(now, 0, 0)]))
-                reports.append((now, figures["offered"], figures["shed"]))
+            offered, shed = figures.get("offered", 0), figures.get("shed", 0)
+            reports = self._shed.get(name)
+            if reports is None or offered < reports[-1][1]:
+                # A restored network counts from zero.
+                reports = self._shed[name] = deque([(now, 0, 0)])
+            if offered:
+                reports.append((now, offered, shed))
                 while len(reports) > 2 and reports[1][0] < now - SPEC_WINDOW:
                     reports.popleft()
 

@@ -51,7 +51,7 @@ _IO = r"(?:java\.io\.|java\.nio\.file\.|java\.net\.|org\.apache\.hadoop\.fs\.)\w
 _LOST = tuple(
     (re.compile(kind), re.compile(message, re.DOTALL))
     for kind, message in (
-        (r"headgate\.spark\.(?:host_client\.HostLost|wire\.ConnectionLost)", ""),
+        (r"headgate\.spark\.(?:host_client\.HostLost|wire\.ConnectionLost|processes\.Orphaned)", ""),
         (r"(?:builtins\.)?(?:ConnectionResetError|ConnectionAbortedError|BrokenPipeError|EOFError)", ""),
         (_IO, r"(?:java\.\S+: )?(?:Connection reset|Broken pipe|Accept timed out)"),
         (r"java\.io\.EOFException|org\.apache\.spark\.ExecutorDeadException", ""),

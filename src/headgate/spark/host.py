@@ -184,7 +184,8 @@ class Host:
     """Keeps the network of one replica and does its epochs. Methods may be called from any thread.
 
     `address` is part of every answer. `verdicts` are those on earlier processes of this host. `report` is called with
-    what the supervisor should know: {"begin": epoch} and {"answered": epoch, "after": last committed epoch}.
+    what the supervisor should know: {"begin": epoch}, and then {"answered": epoch, "after": last committed epoch} or
+    {"failed": epoch}.
     """
 
     def __init__(
@@ -274,6 +275,8 @@ class Host:
             del turn.connected[number]
             if not turn.connected and (failed or turn.answered):
                 self._turn = None
+                if failed:
+                    self._report({"failed": turn.request.epoch})
             self._changed.notify_all()
 
     def check(self, request: EpochRequest) -> None:

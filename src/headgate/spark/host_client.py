@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -137,6 +137,17 @@ def close_hosts(hosts: Iterable[HostAddress], token: str) -> None:
     if known:
         with ThreadPoolExecutor(len(known), "headgate-end") as threads:
             list(threads.map(lambda host: close_host(host, token), known))
+
+
+def close_when_started(starting: Future[list[HostAddress | None]], token: str) -> None:
+    """Ends hosts that may still be being started, unless they have ended; does not wait for it."""
+
+    def close(started: Future[list[HostAddress | None]]) -> None:
+        if not started.cancelled() and started.exception() is None:
+            hosts = [host for host in started.result() if host is not None]
+            threading.Thread(target=close_hosts, args=(hosts, token), name="headgate-end", daemon=True).start()
+
+    starting.add_done_callback(close)
 
 
 def host_folder() -> Path:

@@ -15,19 +15,21 @@ import pyarrow as pa
 from headgate.expressions.hashing import hashed
 from headgate.expressions.keys import flatten
 from headgate.expressions.xxhash64 import xxhash64
+from headgate.graph.operators.source import INTERNAL
 from headgate.spark.placement import Placement
 
 Ints = npt.NDArray[np.int64]
 
-INTERNAL = "/"
-"""Part of the name of every internal stream (`exchange.py`)."""
+ROWS = f"{INTERNAL}rows"
+"""Part of the name of internal streams (`exchange.py`) whose rows are no partial results: they meet those of declared
+streams, so their keys have the same hash."""
 
 
 def slots(stream: str, keys: Sequence[pa.Array], count: int) -> Ints:
     """The slot, of so many, of each row of a stream by its keys: the same as Catalyst's (`routing.owner`). The rows of
-    an internal stream do not pass through Spark, and have another hash."""
+    partial results do not pass through Spark, nor meet others, and have another hash."""
     rows = len(keys[0])
-    if INTERNAL in stream:
+    if INTERNAL in stream and ROWS not in stream:
         return (hashed(flatten(keys), rows) % np.uint64(count)).astype(np.int64)
     return np.mod(xxhash64(keys, rows), count)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 from headgate.spark.gate import Gate
 from headgate.spark.pace import Pace
@@ -81,7 +82,8 @@ class Lane:
     def start(self, *, once: bool, every: float = 0.0) -> None:
         """Starts reading and polls every `every` seconds; with `once`, reads the rows available now and ends."""
         see_added(self._frame.sparkSession)
-        writer = self._frame.writeStream.queryName(f"headgate-{self.name}")
+        # Another engine may use the same session, where a name can be used once.
+        writer = self._frame.writeStream.queryName(f"headgate-{self.name}-{uuid4().hex[:8]}")
         writer = writer.option("checkpointLocation", self._checkpoint).foreachBatch(self._batch)
         writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")
         if once:

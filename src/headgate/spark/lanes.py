@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -200,11 +201,6 @@ class Lanes:
         return bool(self._planned) and all(planned.ended for planned in self._planned.values())
 
     @property
-    def any(self) -> bool:
-        """Whether there are lanes: there are none before the first query begins."""
-        return bool(self._planned)
-
-    @property
     def delivering(self) -> bool:
         """Whether some lane is about to deliver rows."""
         return any(planned.lane is not None and planned.lane.delivering for planned in self._planned.values())
@@ -245,7 +241,9 @@ class Lanes:
         if not new:
             return
         for group in groups_by_class(new, queries):
-            name = f"lane-{len(self._planned)}-{group.streams[0]}" if self._planned else "main"
+            # Part of a path, which the name of a stream must not leave.
+            stream = re.sub(r"\W", "_", group.streams[0])
+            name = f"lane-{len(self._planned)}-{stream}" if self._planned else "main"
             self._planned[name] = _PlannedLane(name, [*group.streams], {})
         self._note()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +13,10 @@ from headgate.spark.warmup import warm_up
 
 WARM_UP_TIMEOUT = 2.0
 """Seconds that `stop` waits for Spark's first job, before and after it is cancelled."""
+
+_users: Counter[str] = Counter()
+"""Engines by the Spark application that they run in: a process has one, which their last engine stops."""
+_users_lock = threading.Lock()
 
 
 class LazySession:
@@ -27,6 +32,7 @@ class LazySession:
         self._master = master
         self._local_files = local_files
         self._packages: set[Package] = set()
+        self._application = ""
         self._lock = threading.RLock()
 
     @property
@@ -36,6 +42,9 @@ class LazySession:
             if self._spark is None:
                 settings = at_start(self._packages, user_settings())
                 self._spark = session("headgate", self._master, settings, self._local_files)
+                self._application = str(self._spark.sparkContext.applicationId)
+                with _users_lock:
+                    _users[self._application] += 1
                 warm_up(self._spark)
             return self._spark
 
@@ -57,15 +66,22 @@ class LazySession:
             self._packages.update(packages)
 
     def stop(self) -> None:
-        """Stops the session, unless it is the user's; it is started again when it is needed."""
+        """Stops the session, unless it is the user's or another engine of this process uses it; it is started again
+        when it is needed."""
         with self._lock:
-            if self._own and self._spark is not None:
+            if not self._own or self._spark is None:
+                return
+            spark, self._spark = self._spark, None
+            with _users_lock:
+                _users[self._application] -= 1
+                shared = _users[self._application] > 0
+            # Without its Java object somebody has stopped it already.
+            if not shared and spark.sparkContext._jsc is not None:
                 # If Spark is stopped during its first job, it logs a page of errors.
-                starting = warm_up(self._spark)
+                starting = warm_up(spark)
                 starting.join(WARM_UP_TIMEOUT)
                 if starting.is_alive():
                     # A cluster without a free executor never runs it.
-                    self._spark.sparkContext.cancelAllJobs()
+                    spark.sparkContext.cancelAllJobs()
                     starting.join(WARM_UP_TIMEOUT)
-                self._spark.stop()
-                self._spark = None
+                spark.stop()

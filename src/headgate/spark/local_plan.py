@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,7 +15,7 @@ from headgate.operators.evaluate import evaluate
 from headgate.runtime.dataflow import plan_key
 from headgate.runtime.limits import Failure
 from headgate.spark.key_slots import owners
-from headgate.spark.placement import Placement, Route, bits_of
+from headgate.spark.placement import SPREAD, Placement, Route, bits_of
 from headgate.spark.plan import Plan
 
 
@@ -64,15 +65,19 @@ class LocalPlan:
         return name.rpartition("/")[0] if name in self.fragments else name
 
     def received(self, fragment: str, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of a fragment's stream that this replica reads, by local name."""
+        """The rows of a fragment's stream that this replica reads, by local name. All replicas read the same batches;
+        rows that may go anywhere go to each in turn."""
         for name in self.local_names(fragment):
             route = self.by_key.get(name)
-            if route is None:
+            if route is not None:
+                batch = Batch(rows, Arrival.at(0.0, rows.num_rows))
+                places = owners(self._placement, fragment, [evaluate(key, batch) for key in route.keys])
+            elif name == SPREAD.local(fragment):
+                places = np.arange(rows.num_rows) % self._placement.replicas
+            else:
                 yield name, rows
                 continue
-            batch = Batch(rows, Arrival.at(0.0, rows.num_rows))
-            owned = owners(self._placement, fragment, [evaluate(key, batch) for key in route.keys]) == self._replica
-            yield name, rows.filter(pa.array(owned))
+            yield name, rows.filter(pa.array(places == self._replica))
 
     def separated(
         self, stream: str, rows: pa.RecordBatch, mask: pa.Array | None

@@ -131,7 +131,8 @@ class Placement:
         names = {stream: route.local(stream) for stream, route in routes.items()}
         if all(stream == name for stream, name in names.items()):
             return query
-        return replace(query, plan=renamed(query.plan, names))
+        utilities = tuple((names.get(stream, stream), expr) for stream, expr in query.utilities)
+        return replace(query, plan=renamed(query.plan, names), utilities=utilities)
 
     def routes_of(self, stream: str) -> tuple[Route, ...]:
         """The routes of a stream, each once; `bits_of` are their bits in the mask of a row."""

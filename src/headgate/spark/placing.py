@@ -8,6 +8,7 @@ from itertools import combinations
 
 from headgate.graph.expressions import Expr
 from headgate.graph.operators import Operator, Source
+from headgate.graph.operators.source import INTERNAL
 from headgate.graph.queries import Query
 from headgate.graph.types import BOOLEAN
 from headgate.spark.placement import SPREAD, Placement, Route, streams_of
@@ -86,6 +87,19 @@ def _known_costs(queries: Sequence[Query], costs: Mapping[str, float] | None) ->
 def _heavy(costs: Mapping[str, float], replicas: int) -> float:
     """The cost above which it pays to split a query: half of a replica's share."""
     return sum(costs.values()) / (2 * replicas)
+
+
+def worth_splitting(
+    queries: Sequence[Query], replicas: int, costs: Mapping[str, float] | None = None
+) -> frozenset[str]:
+    """The queries that it pays to split by keys of their own. `costs` are those of the parts of queries (`place`)."""
+    whole: dict[str, float] = {}
+    for name, cost in (costs or {}).items():
+        query = name.partition(INTERNAL)[0]
+        whole[query] = whole.get(query, 0.0) + cost
+    known = _known_costs(queries, whole)
+    least = _heavy(known, replicas)
+    return frozenset(name for name, cost in known.items() if cost > least)
 
 
 def estimated_costs(queries: Iterable[Query]) -> dict[str, float]:

@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+"""Loaded before anything forks: a child of a process with threads must not load libraries."""
 
 
 def node() -> str:
@@ -25,9 +27,20 @@ def _node(_: int) -> str:
     return socket.gethostname()
 
 
+class Orphaned(RuntimeError):
+    """The process that this worker was forked from has ended: which executor it belongs to is not known any more."""
+
+
 def executor_pid() -> int:
-    """The JVM that started this Python worker, directly or through Spark's daemon."""
+    """The JVM that started this Python worker, directly or through Spark's daemon; Orphaned if the daemon has ended.
+
+    An orphan works on until its executor ends. What took the parent that it has now (the first process, for example)
+    for the executor would never end.
+    """
     found = os.getppid()
+    if found != os.getpgrp() and _name(found) not in ("java", ""):
+        # Spark's daemon leads the group of its workers; without a daemon the executor is the parent.
+        raise Orphaned(f"Orphaned: Spark's daemon, from which this worker was forked, has ended; its parent is {found}")
     for _ in range(8):
         try:
             name, parent = _process(found)
@@ -41,6 +54,19 @@ def executor_pid() -> int:
     return os.getppid()
 
 
+def children_with(variable: str) -> list[int]:
+    """The children of this process that have a variable in their environment."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        # A process may end while it is looked at.
+        with suppress(OSError, ValueError):
+            if _process(int(entry.name))[1] == os.getpid():
+                names = [each.partition(b"=")[0] for each in (entry / "environ").read_bytes().split(b"\0")]
+                if variable.encode() in names:
+                    found.append(int(entry.name))
+    return found
+
+
 def is_alive(pid: int) -> bool:
     """Whether a process runs (a zombie does not)."""
     try:
@@ -52,6 +78,14 @@ def is_alive(pid: int) -> bool:
     with suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return True
+
+
+def _name(pid: int) -> str:
+    """The name of a process; empty if the system does not report it."""
+    try:
+        return _process(pid)[0]
+    except (OSError, ValueError):
+        return ""
 
 
 def _process(pid: int) -> tuple[str, int]:
@@ -93,8 +127,9 @@ def ending_of(pid: int) -> int | None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Has this process killed when its parent ends, even if it never releases Python's interpreter lock."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    """Has this process killed when the thread of its parent that forked it ends, even if it never releases Python's
+    interpreter lock. What it executes afterwards is killed as well."""
+    with suppress(AttributeError):
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(0)

@@ -166,7 +166,8 @@ class Publisher:
                 self._all(item)
             except SinkError as error:
                 self._fail(error)
-            except Exception as error:
+            except BaseException as error:
+                # A user's function may raise SystemExit, which would end the thread in silence.
                 reason = f"{type(error).__name__}: {error}"
                 self._fail(SinkError(f"epoch {item.commit.epoch} could not be published: {reason}"))
         try:

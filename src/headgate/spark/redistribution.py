@@ -52,7 +52,7 @@ def redistributed(
 ) -> list[dict[str, Any]]:
     """The manifests of the new replicas, from those of the old ones (of drained networks).
 
-    `queries` are those that were declared before and still are. Whether one is divided into fragments (`exchange.py`)
+    `queries` are those that were declared before and still are. How one is divided into fragments (`exchange.py`)
     follows from the routes of each placement, and may differ.
     `sources` and `targets` hold the parts of the old and of the new replicas. Raises ValueError if the old replicas
     are not at the same point, or if rows wait in one.
@@ -100,7 +100,7 @@ def moved_states(
     for query in queries:
         if query.name not in old.routes or query.name not in new.routes:
             continue
-        for move in _moves(exchange.divided(query), old, new):
+        for move in _moves(query, old, new):
             home = new.replica_of(move.part)
             homes = range(new.replicas) if home is None else (home,)
             target = key_of(_local(move.node, move.part, new))
@@ -131,27 +131,24 @@ class _Move:
     sources: tuple[tuple[str, Operator], ...]
 
 
-def _moves(division: exchange.Division, old: Placement, new: Placement) -> Iterator[_Move]:
-    """Where the state of each operator of a query comes from, also if it is divided under one placement only. First
-    halves that are new begin without state: their second halves have it."""
-    name = division.query.name
-    apart = [bool(division.fragments) and division.fragments[0].name in placement.routes for placement in (old, new)]
-    part_of = {node: part.name for part in division.parts for node in part.plan.walk()}
-    if all(apart):
-        yield from (_Move(part, node, ((part, node),)) for node, part in part_of.items() if node.inputs)
+def _moves(query: Query, old: Placement, new: Placement) -> Iterator[_Move]:
+    """Where the state of each operator of a query comes from, also if it is divided at other exchanges. First halves
+    that are new begin without state: their second halves have it."""
+    before, after = (exchange.division_under(query, placement) for placement in (old, new))
+    if before == after:
+        for part in after.parts:
+            yield from (_Move(part.name, node, ((part.name, node),)) for node in part.plan.walk() if node.inputs)
         return
-    for node, moved in division.nodes.items():
-        if not node.inputs:
+    for declared in query.plan.walk():
+        if not declared.inputs:
             continue
-        if apart[0]:
-            half = division.halves.get(node)
-            # The first half of an aggregate has already sent all its state.
-            rest = () if half is None or isinstance(half, Partial) else ((part_of[half], half),)
-            yield _Move(name, node, ((part_of[moved], moved), *rest))
-        elif apart[1]:
-            yield _Move(part_of[moved], moved, ((name, node),))
-        else:
-            yield _Move(name, node, ((name, node),))
+        copy = before.copies[declared][0]
+        sources = [next(before.places(copy.node))]
+        # The first half of an aggregate has already sent all its state.
+        if copy.half is not None and not isinstance(copy.half, Partial):
+            sources.append(next(before.places(copy.half)))
+        for target in after.copies[declared]:
+            yield from (_Move(part, node, tuple(sources)) for part, node in after.places(target.node))
 
 
 def _local(node: Operator, part: str, placement: Placement) -> Operator:

@@ -9,7 +9,7 @@ from headgate.graph.queries import Query
 from headgate.spark.exchange import divided
 from headgate.spark.executors import await_executors, hosts_per_node, promised_cores, registered
 from headgate.spark.placement import Placement
-from headgate.spark.placing import place
+from headgate.spark.placing import place, worth_splitting
 from headgate.spark.plan import Plan
 
 
@@ -28,9 +28,25 @@ def hosts_on_a_node(spark: Any, replicas: int) -> int:
     return hosts_per_node(registered(spark), replicas)
 
 
-def parts_of(queries: Sequence[Query], replicas: int) -> tuple[Query, ...]:
-    """The queries as several replicas run them: divided at exchanges. Empty if none is divided."""
-    found = [part for query in queries for part in divided(query).parts] if replicas > 1 else []
+def parts_of(
+    queries: Sequence[Query], replicas: int, before: Plan | None = None, costs: Mapping[str, float] | None = None
+) -> tuple[Query, ...]:
+    """The queries as several replicas run them: divided at exchanges. Empty if none is divided.
+
+    Rows cross an exchange only for queries that cost enough. `before` is an earlier plan: as long as the number of
+    replicas is the same, its queries stay divided as they are, so that their state need not move.
+    """
+    if replicas == 1:
+        return ()
+    rows = set(worth_splitting(queries, replicas, costs))
+    if before is not None and before.replicas == replicas:
+        known = {query.name for query in before.queries}
+        present = {part.name for part in before.run_queries}
+        for query in queries:
+            names = [{part.name for part in divided(query, each).parts} for each in (True, False)]
+            if query.name in known and names[0] != names[1]:
+                (rows.add if names[0] <= present else rows.discard)(query.name)
+    found = [part for query in queries for part in divided(query, query.name in rows).parts]
     return tuple(found) if len(found) > len(queries) else ()
 
 

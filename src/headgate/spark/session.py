@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from headgate.spark import class_archive
-from headgate.spark.compilers import let_compiler_give_way
 from headgate.spark.jvm_warnings import without_warnings
 from headgate.spark.local_files import forget_origins, use_local_files
 from headgate.spark.packages import LISTS
+from headgate.spark.processes import children_with
 from headgate.spark.shipping import package_zip, ship_package
 
 _QUIET = Path(__file__).with_name("log4j2.properties")
@@ -58,6 +60,9 @@ _LOCAL = {
     "spark.databricks.delta.snapshotPartitions": "2",
 }
 
+_PLACE_OF_GATEWAY = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+"""A JVM that PySpark starts has this in its environment."""
+
 
 def local_options() -> str:
     """The options of the JVM in local mode."""
@@ -82,7 +87,8 @@ def untuned_session(name: str) -> Any:
     builder = SparkSession.builder.master("local[*]").appName(name).config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
     builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.sql.shuffle.partitions", "2")
-    made = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    with _no_jvm_left():
+        made = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
     return made
 
@@ -115,10 +121,9 @@ def session(
             given[name] = f"{known},{given[name]}"
     for key, value in {**_ANYWHERE, **files, **here, **given}.items():
         builder = builder.config(key, value)
-    with without_warnings():
+    with without_warnings(), _no_jvm_left():
         made = builder.getOrCreate()
     forget_origins(made.sparkContext)
-    let_compiler_give_way(made.sparkContext)
     if local_files:
         use_local_files(made.sparkContext)
     if not local:
@@ -128,6 +133,22 @@ def session(
             made.sparkContext.pythonExec = python
         ship_package(made)
     return made
+
+
+@contextmanager
+def _no_jvm_left() -> Iterator[None]:
+    """Kills a JVM whose start is interrupted (Ctrl-C, SystemExit): PySpark removes the folder in which it would say how
+    to reach it, and without that it would run for ever, not even notice that this process ends."""
+    try:
+        yield
+    except BaseException:
+        from pyspark import SparkContext
+
+        if SparkContext._gateway is None:
+            for pid in children_with(_PLACE_OF_GATEWAY):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        raise
 
 
 def _cluster() -> dict[str, str]:

@@ -15,6 +15,7 @@ from headgate.expressions.functions import fallible
 from headgate.graph.expressions import Call, Column, Expr, Foreign
 from headgate.graph.operators import Operator, Source
 from headgate.graph.types import BOOLEAN, is_key
+from headgate.spark.key_slots import ROWS
 from headgate.spark.spark_conditions import COSTLY
 from headgate.sql.foreign import NotSpark, spark_text
 
@@ -37,21 +38,37 @@ class Splitting:
 
 def splitting(plan: Operator) -> Splitting | None:
     """How a plan can be split; None if all its rows must come to one replica."""
+    groups, others, free = _together(plan)
+    if others:
+        return None
+    taken = {stream for group in groups for stream in group[0]}
+    return Splitting(tuple(tuple(group) for group in groups), tuple(stream for stream in free if stream not in taken))
+
+
+def separable(plan: Operator) -> list[Operator]:
+    """The topmost stateful operators of a plan without which it could be split by the keys of the others."""
+    groups, others, _ = _together(plan)
+    return others if groups else []
+
+
+def _together(plan: Operator) -> tuple[list[list[KeyPart]], list[Operator], dict[str, None]]:
+    """The keys of the topmost stateful operators that can be split together, those that cannot be split with the ones
+    before them, and the streams that no stateful operator reads."""
     tops: list[Operator] = []
     free: dict[str, None] = {}
     _topmost(plan, tops, free)
     groups: list[list[KeyPart]] = []
+    others: list[Operator] = []
     for top in dict.fromkeys(tops):
         own = keys_of(top)
         shared = [group for group in groups if own and group[0].keys() & own[0].keys()]
         for group in shared:
-            groups.remove(group)
             own = _joint(group, own)
         if not own:
-            return None
-        groups.append(own)
-    taken = {stream for group in groups for stream in group[0]}
-    return Splitting(tuple(tuple(group) for group in groups), tuple(stream for stream in free if stream not in taken))
+            others.append(top)
+            continue
+        groups = [*(group for group in groups if group not in shared), own]
+    return groups, others, free
 
 
 def _topmost(node: Operator, tops: list[Operator], free: dict[str, None]) -> None:
@@ -67,11 +84,19 @@ def _topmost(node: Operator, tops: list[Operator], free: dict[str, None]) -> Non
 def keys_of(node: Operator) -> list[KeyPart]:
     """The parts of a stateful operator's key that can be traced to all streams below it, each once."""
     found: list[KeyPart] = []
-    for exprs in node.partition_keys or ():
-        part = _merged([traced(each, expr) for each, expr in zip(node.inputs, exprs, strict=True)])
-        if part is not None and part not in found and usable(part, node):
+    for part in key_parts(node):
+        if part is not None and part not in found:
             found.append(part)
     return found if any(expr.type != BOOLEAN for part in found for expr in part.values()) else []
+
+
+def key_parts(node: Operator) -> list[KeyPart | None]:
+    """Each of a stateful operator's keys as a part for all streams below it; None if it cannot be traced to them."""
+    traces = (
+        _merged([traced(each, expr) for each, expr in zip(node.inputs, exprs, strict=True)])
+        for exprs in node.partition_keys or ()
+    )
+    return [part if part is not None and usable(part, node) else None for part in traces]
 
 
 def traced(node: Operator, expr: Expr) -> KeyPart | None:
@@ -103,11 +128,18 @@ def _joint(first: Sequence[KeyPart], second: Sequence[KeyPart]) -> list[KeyPart]
 
 
 def usable(part: KeyPart, plan: Operator) -> bool:
-    """Whether Catalyst can locate rows by the expressions of a part, for every row of their streams."""
+    """Whether rows can be located by the expressions of a part, for every row of their streams: by Catalyst, or after
+    an exchange by their receivers."""
     times = {node.stream: node.time for node in plan.walk() if isinstance(node, Source)}
     return len({expr.type for expr in part.values()}) == 1 and all(
-        _writable(expr) and not _of_time(expr, times[stream]) for stream, expr in part.items()
+        _computable(expr) if ROWS in stream else _writable(expr) and not _of_time(expr, times[stream])
+        for stream, expr in part.items()
     )
+
+
+def _computable(expr: Expr) -> bool:
+    """Whether the receivers of rows may compute it: not if it could raise."""
+    return bool(expr.columns) and is_key(expr.type) and not fallible(expr)
 
 
 def _writable(expr: Expr) -> bool:

@@ -74,6 +74,9 @@ class Supervisor:
         self._fork()
         while not self._over():
             ready = self._wait()
+            if self._owner in ready:
+                # Its number may be that of another process by now.
+                return
             if self._control is not None and self._control.fileno() in ready:
                 self._listen_to_child()
             if self._child and self._has_ended():

@@ -63,7 +63,7 @@ def _checked(option: Option, format_: str, declared: OptionSet, what: str, scrip
         if reason is not None:
             raise script.error(f"{what} {format_} has no option {key}: {reason}", option.key.at)
         if declared.passed_on(key):
-            return key, option.value
+            return declared.spelled(key), option.value
         others = [*declared.names, *(name for group in declared.one_of for name in group)]
         raise script.error(f"{what} {format_} has no option {key}{closest(key, others)}", option.key.at)
     problem = found.problem(option.value)

@@ -4,7 +4,7 @@ from headgate.graph.operators.aggregate import Aggregate, AggregateCall
 from headgate.graph.operators.current_join import CurrentJoin
 from headgate.graph.operators.current_top import CurrentTop
 from headgate.graph.operators.distinct import Distinct
-from headgate.graph.operators.exchange import Candidates, Merge, Partial, Send
+from headgate.graph.operators.exchange import Candidates, Merge, Partial, Send, Stamp, Unstamp
 from headgate.graph.operators.expand import Expand
 from headgate.graph.operators.join import Binary, Join, JoinKind, TimeBound
 from headgate.graph.operators.lookup import Lookup
@@ -22,7 +22,7 @@ KINDS: dict[str, type[Operator]] = {
     for each in (
         *(Source, Select, Project, Expand, Split, Union, Aggregate, Join, Lookup, Distinct, Top),
         *(CurrentTop, CurrentJoin),
-        *(Send, Partial, Merge, Candidates),
+        *(Send, Partial, Merge, Candidates, Stamp, Unstamp),
     )
 }
 """Every operator by its kind."""
@@ -49,10 +49,12 @@ __all__ = [
     "Send",
     "Source",
     "Split",
+    "Stamp",
     "TimeBound",
     "Top",
     "Unary",
     "Union",
+    "Unstamp",
     "Window",
     "concat",
     "source_of",

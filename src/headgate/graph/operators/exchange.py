@@ -1,16 +1,19 @@
-"""The operators of an exchange between replicas: the two halves of an operator, and the end of a fragment."""
+"""The operators of an exchange between replicas: the two halves of an operator, the end of a fragment, and what goes
+with rows that cross unchanged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Self
 
+from headgate.graph.event_times import EventTimes
 from headgate.graph.expressions import Column, Expr, in_terms_of
 from headgate.graph.operators.aggregate import Aggregate
-from headgate.graph.operators.operator import ColumnScope, Operator, Unary, Write
+from headgate.graph.operators.operator import OUTPUT, ColumnScope, Operator, Unary, Write, over
 from headgate.graph.operators.top import Top
+from headgate.graph.types import BIGINT, Field, Schema
 
 FIRST_KEY = 1
 """The position of the first key among the columns of partial states; the pane is before it."""
@@ -111,6 +114,59 @@ class Candidates(Top):
 
     def located(self, expr: Expr) -> tuple[Expr, ...] | None:
         return Operator.located(self, expr)
+
+
+@dataclass(frozen=True, eq=False)
+class Stamp(Unary):
+    """Rows before an exchange, with what their receivers need beside them: the values of `keys`, and the watermark that
+    the rows had when they entered. So they are late there where they would be late here, and the receivers compute no
+    key that may fail.
+    """
+
+    keys: tuple[Expr, ...] = ()
+
+    @staticmethod
+    def over(rows: Operator, keys: Sequence[Expr]) -> Stamp:
+        """The rows of an operator, with these keys."""
+        own = (*(Field(f"key{number}", key.type) for number, key in enumerate(keys)), Field("watermark", BIGINT))
+        return Stamp(Schema((*rows.schema.fields, *own)), rows, tuple(keys))
+
+    @property
+    def detail(self) -> str:
+        return ", ".join(key.text for key in self.keys)
+
+    def describe(self, write: Write) -> str:
+        return ", ".join(["watermark", *self._written(self.keys, write)])
+
+
+@dataclass(frozen=True, eq=False)
+class Unstamp(Unary):
+    """Rows after an exchange: `Stamp` undone. `keys` are those of the stamp, over the columns of the rows."""
+
+    keys: tuple[Expr, ...] = field(default=(), metadata=over(OUTPUT))
+
+    @property
+    def passes(self) -> tuple[int, ...]:
+        return ()
+
+    def origins(self, column: int) -> tuple[tuple[int, int], ...]:
+        return ((0, column),)
+
+    def located(self, expr: Expr) -> tuple[Expr, ...] | None:
+        """A key of the stamp is a column beside the rows."""
+        columns = [Column(key.type, place) for place, key in enumerate(self.keys, len(self.schema))]
+        rewritten = next((column for key, column in zip(self.keys, columns, strict=True) if key == expr), expr)
+        return (rewritten,)
+
+    def times(self, inputs: Sequence[EventTimes]) -> EventTimes:
+        return {column: time for column, time in inputs[0].items() if column < len(self.schema)}
+
+    @property
+    def detail(self) -> str:
+        return ", ".join(key.text for key in self.keys)
+
+    def describe(self, write: Write) -> str:
+        return "as they were sent"
 
 
 def state_keys(aggregate: Aggregate) -> tuple[Expr, ...]:

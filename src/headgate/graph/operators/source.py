@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from headgate.graph.event_times import EventTime, EventTimes
 from headgate.graph.operators.operator import Operator
 
+INTERNAL = "/"
+"""Part of the name of every stream between the fragments of a divided query."""
+
 
 @dataclass(frozen=True, eq=False)
 class Source(Operator):
