@@ -1,17 +1,12 @@
 """Hypothesis strategies for queries over queries: operators composed at random, several deep, over streams without
 late rows, so that Spark's batch answer is the answer whatever the operators are.
-
-The rows have nulls in keys and in event times, NaN, both zeros, decimals, nested values, texts that differ only at
-their ends, and times about a change of the clocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -19,27 +14,9 @@ from hypothesis import strategies as st
 from headgate.graph import types as t
 from headgate.graph.types import sql_name
 from tests.oracle.cases import Case, Input
-from tests.oracle.generate import MONEY, NUMBERS, START, VALUES, Maker, Typed, declaration
+from tests.oracle.generate import MONEY, NUMBERS, VALUES, Maker, Typed, declaration
+from tests.oracle.punctual import NESTED, punctual, table, table_declaration
 
-NESTED = pa.struct([pa.field("a", t.INT), pa.field("b", t.STRING)])
-LIST = pa.list_(t.INT)
-MAP = pa.map_(t.STRING, t.INT)
-_LONG = "x" * 300
-_INSTANTS = (START + timedelta(minutes=30 * n) for n in range(-3, 4))
-
-MORE: dict[pa.DataType, st.SearchStrategy[Any]] = {
-    **VALUES,
-    t.DOUBLE: st.sampled_from([0.0, -0.0, float("nan"), 0.25, -0.25, 1e10, float("inf"), float("-inf")]),
-    t.FLOAT: st.sampled_from([0.0, -0.0, float("nan"), 1.5, -2.0]),
-    t.STRING: st.sampled_from(["", "a", "A", "a ", "é", "e\u0301", "日本", _LONG, _LONG + "y", _LONG + "z"]),
-    t.BINARY: st.sampled_from([b"", b"\x00", b"\xff", b"ab"]),
-    t.TIMESTAMP: st.sampled_from(list(_INSTANTS)),
-    NESTED: st.fixed_dictionaries({"a": st.none() | st.integers(0, 1), "b": st.none() | st.sampled_from(["", "x"])}),
-    LIST: st.lists(st.none() | st.integers(0, 2), max_size=2),
-    MAP: st.dictionaries(st.sampled_from(["a", "b"]), st.none() | st.integers(0, 2), max_size=1).map(
-        lambda found: list(found.items())
-    ),
-}
 JOINS = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"]
 
 
@@ -63,8 +40,9 @@ class Rows:
 
     @property
     def plain(self) -> list[Typed]:
-        """The columns that expressions may name."""
-        return [c for c in self.columns if c.sql not in self.rough and c.type in VALUES]
+        """The columns that expressions may name; a constant if there are none."""
+        found = [c for c in self.columns if c.sql not in self.rough and c.type in VALUES]
+        return found or [Typed("1", t.INT)]
 
     def called(self, name: str) -> Rows:
         """The same columns qualified by a name."""
@@ -138,15 +116,15 @@ class Composer(Maker):
         names = {c.sql: self.name() for c in taken}
         columns = [Typed(names[c.sql], c.type) for c in taken]
         items = [f"{c.sql} AS {names[c.sql]}" for c in taken]
-        if (extra and of.plain and self.chance(60)) or not items:
-            made = self.value(of.plain or [Typed("1", t.INT)], None if of.plain else t.INT)
+        if (extra and self.chance(60)) or not items:
+            made = self.value(of.plain)
             columns.append(Typed(self.name(), made.type))
             items.append(f"{made.sql} AS {columns[-1].sql}")
 
         def kept(among: frozenset[str]) -> frozenset[str]:
             return frozenset(names[c] for c in among if c in names)
 
-        sql = f"SELECT {', '.join(items)} FROM {of.sql}{self.where(of.plain) if condition and of.plain else ''}"
+        sql = f"SELECT {', '.join(items)} FROM {of.sql}{self.where(of.plain) if condition else ''}"
         keys = None if of.keys is None else tuple(names.get(k, "") for k in of.keys)
         return Rows(sql, columns, kept(of.times), kept(of.windows), kept(of.rough), keys)
 
@@ -173,22 +151,21 @@ class Composer(Maker):
             (f"min({one.sql})", one.type, True),
             (f"max({one.sql})", one.type, True),
         ]
-        if of.plain:
-            condition = self.condition(of.plain, 1)
-            forms += [(f"count_if({condition})", t.BIGINT, True), (f"bool_and({condition})", t.BOOLEAN, True)]
-            numbers = [c for c in of.plain if c.type in NUMBERS]
-            if numbers:
-                some = self.pick(numbers)
-                summed = {t.DOUBLE: t.DOUBLE, MONEY: pa.decimal128(20, 2)}.get(some.type, t.BIGINT)
-                mean = pa.decimal128(14, 6) if some.type == MONEY else t.DOUBLE
-                forms += [(f"sum({some.sql})", summed, True), (f"avg({some.sql})", mean, False)]
-                forms.append((f"sum(DISTINCT {some.sql})", summed, True))
-                if some.type == t.INT:
-                    forms += [(f"max({some.sql}) - min({some.sql})", t.INT, True)]
-                    forms += [(f"stddev_samp({some.sql})", t.DOUBLE, False)]
-                forms.append((f"CASE WHEN count(*) > 1 THEN max({some.sql}) END", some.type, True))
+        condition = self.condition(of.plain, 1)
+        forms += [(f"count_if({condition})", t.BIGINT, True), (f"bool_and({condition})", t.BOOLEAN, True)]
+        numbers = [c for c in of.plain if c.type in NUMBERS]
+        if numbers:
+            some = self.pick(numbers)
+            summed = {t.DOUBLE: t.DOUBLE, MONEY: pa.decimal128(20, 2)}.get(some.type, t.BIGINT)
+            mean = pa.decimal128(14, 6) if some.type == MONEY else t.DOUBLE
+            forms += [(f"sum({some.sql})", summed, True), (f"avg({some.sql})", mean, False)]
+            forms.append((f"sum(DISTINCT {some.sql})", summed, True))
+            if some.type == t.INT:
+                forms += [(f"max({some.sql}) - min({some.sql})", t.INT, True)]
+                forms += [(f"stddev_samp({some.sql})", t.DOUBLE, False)]
+            forms.append((f"CASE WHEN count(*) > 1 THEN max({some.sql}) END", some.type, True))
         sql, type_, exact = self.pick(forms)
-        if of.plain and sql.endswith(")") and " - " not in sql and self.chance(25):
+        if sql.endswith(")") and " - " not in sql and self.chance(25):
             sql += f" FILTER (WHERE {self.condition(of.plain, 1)})"
         return sql, type_, exact
 
@@ -213,7 +190,7 @@ class Composer(Maker):
             items.append(f"{key.sql} AS {columns[-1].sql}")
         named = tuple(c.sql for c in columns)
         items += self.calls(of, columns, rough)
-        sql = f"SELECT {', '.join(items)} FROM {of.sql}{self.where(of.plain) if of.plain else ''}"
+        sql = f"SELECT {', '.join(items)} FROM {of.sql}{self.where(of.plain)}"
         by = [*([window] if window is not None else []), *(key.sql for key in keys)]
         if by:
             sql += f" GROUP BY {', '.join(by)}"
@@ -288,7 +265,7 @@ class Composer(Maker):
         items = ", ".join(f"{c.sql} AS {names[c.sql]}" for c in of.columns)
         by = f"PARTITION BY {', '.join(partition)} " if partition else ""
         inner = f"SELECT {items}, {ranking}() OVER ({by}ORDER BY {', '.join(order)}) AS {place} FROM {of.sql}"
-        inner += self.where(of.plain) if of.plain else ""
+        inner += self.where(of.plain)
         limit = self.pick(
             [f"{place} <= 2", f"{place} = 1", f"{place} < 4", f"2 >= {place}", f"{place} IN (1, 3)", f"{place} = 2"]
         )
@@ -324,7 +301,7 @@ class Composer(Maker):
                 "SELECT "
                 + ", ".join(f"{item} AS {name}" for item, name in zip(items, names, strict=True))
                 + f" FROM {part.sql}"
-                + (self.where(part.plain) if part.plain else "")
+                + self.where(part.plain)
             )
         first = t.TIMESTAMP if of_times else t.WINDOW
         columns = [Typed(name, type_) for name, type_ in zip(names, [first, *types], strict=True)]
@@ -390,7 +367,7 @@ class Composer(Maker):
         return replace(of.called(name), sql=f"{given} AS {name}")
 
     def pair(self, left: Rows, right: Rows, how: str, on: list[str]) -> Rows:
-        if self.chance(30) and left.plain and right.plain:
+        if self.chance(30):
             on = [*on, f"({self.condition([*left.plain, *right.plain], 1)})"]
         sql = f"{left.sql} {how} {right.sql} ON {' AND '.join(on)}"
         if "SEMI" in how or "ANTI" in how:
@@ -440,45 +417,6 @@ class Composer(Maker):
         kinds = [self.joined, self.windowed, self.first, self.met, self.looked_up]
         kinds += [self.selected, self.union, self.distinct, self.session]
         return self.updating(depth) if self.chance(40) else self.pick(kinds)(depth)
-
-
-@st.composite
-def punctual(draw: st.DrawFn, name: str) -> tuple[Input, list[pa.RecordBatch]]:
-    """A stream of which no row is late, and its rows in batches."""
-    types = draw(st.lists(st.sampled_from(list(MORE)), min_size=1, max_size=4))
-    columns = [(f"{name}t", t.TIMESTAMP), (f"{name}k", t.STRING), (f"{name}i", t.INT)]
-    columns += [(f"{name}{n}", type_) for n, type_ in enumerate(types)]
-    schema = pa.schema(columns)
-    batches = []
-    for size in draw(st.lists(st.integers(0, 8), min_size=1, max_size=4)):
-        rows: list[list[Any]] = []
-        for _ in range(size):
-            after = draw(st.none() | st.integers(0, 100) | st.integers(0, 12))
-            row: list[Any] = [None if after is None else START + timedelta(milliseconds=250 * after)]
-            row += [draw(st.none() | st.sampled_from(["a", "b", ""])), draw(st.none() | st.integers(-2, 2))]
-            row += [draw(st.none() | MORE[type_]) for type_ in types]
-            rows.append(row)
-        arrays = [pa.array([row[c] for row in rows], f.type) for c, f in enumerate(schema)]
-        batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
-    return Input(name, schema, False, f"{name}t", timedelta(hours=1)), batches
-
-
-@st.composite
-def table(draw: st.DrawFn, name: str) -> tuple[Input, list[pa.RecordBatch]]:
-    """A static table and its rows: keys without a partner, with one, and with several."""
-    type_ = draw(st.sampled_from(list(VALUES)))
-    schema = pa.schema([("k", t.STRING), ("i", t.INT), ("v", type_)])
-    row = st.tuples(
-        st.none() | st.sampled_from(["a", "b", ""]), st.none() | st.integers(-2, 2), st.none() | VALUES[type_]
-    )
-    rows = draw(st.lists(row, max_size=5))
-    arrays = [pa.array([row[c] for row in rows], f.type) for c, f in enumerate(schema)]
-    return Input(name, schema, True), [pa.RecordBatch.from_arrays(arrays, schema=schema)]
-
-
-def table_declaration(of: Input) -> str:
-    columns = ", ".join(f"{f.name} {sql_name(f.type)}" for f in of.schema)
-    return f"CREATE TABLE {of.name} ({columns}) USING json OPTIONS (path 'in')"
 
 
 @st.composite

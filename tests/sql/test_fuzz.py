@@ -32,6 +32,10 @@ RIGHT = [
     """CREATE QUERY q AS SELECT session_window.start, location, max(temperature) AS m, risk(avg(humidity), 2) AS r
        FROM sensors GROUP BY session_window(ts, '5 minutes'), location""",
     "CREATE QUERY q AS SELECT DISTINCT ts, CAST(temperature AS DECIMAL(10, 2)) AS d, DATE '2024-02-29' FROM sensors",
+    """CREATE QUERY most AS SELECT location, n FROM totals WHERE n > 1 ORDER BY n DESC, 1 LIMIT 3; CREATE QUERY q AS
+       SELECT s.ts, s.location, t.n FROM sensors s LEFT JOIN most t ON s.location = t.location AND t.n > s.humidity""",
+    """CREATE QUERY q AS SELECT location, place FROM (SELECT *, rank() OVER (PARTITION BY n ORDER BY location DESC)
+       AS place FROM totals) WHERE place IN (1, 2) OR place <=> 4 AND location <> 'b'""",
 ]
 SCRIPTS = RIGHT + [case.script for case in wrong_scripts()]
 WORDS = sorted({word for script in SCRIPTS for word in re.findall(r"\w+|'[^']*'|[^\w\s]", script)})

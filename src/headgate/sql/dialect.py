@@ -48,12 +48,14 @@ def parse_select(script: Script) -> exp.Expr:
 
 
 def start(node: exp.Expr) -> int:
-    """The offset in the text where a node starts."""
+    """The offset in the text where a node starts; of one without a position, where the part around it does."""
     own = node.meta.get("start")
     if own is not None:
         return int(own)
     inside = [int(at) for n in node.walk() if (at := n.meta.get("start")) is not None]
-    return min(inside, default=0)
+    if inside or node.parent is None:
+        return min(inside, default=0)
+    return start(node.parent)
 
 
 def _statements(script: Script) -> list[list[Token]]:
