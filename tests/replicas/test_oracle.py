@@ -91,7 +91,8 @@ def test_rows_cross_exchanges(name: str, group_of: GroupOf) -> None:
 
 
 def test_the_cases_of_exchanges_are_divided(group_of: GroupOf) -> None:
-    """Every case sends rows unless partial results bring its keys together, and its parts run on all replicas unless all rows must come together there."""
+    """Every case sends rows, unless partial results bring its keys together; its parts run on all replicas, unless all
+    rows must come together there."""
     seen, together = set(), set()
     for name in GROUPS:
         if name.startswith("exchange"):
