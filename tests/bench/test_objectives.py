@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headgate.bench.objectives import AFTER, BURST, INTERVAL, RATE, WITHIN, Interval, outcome
+from headgate.bench.objectives import AFTER, BURST, INTERVAL, RATE, WITHIN, Interval, kept_pace, outcome
 from headgate.bench.objectives_live import BEFORE, BurstArrivals, _interval
 
 GONE = Interval(100.0, 100.0)
@@ -26,6 +26,15 @@ def test_the_verdict_needs_shorter_queues_with_every_seed(queues: tuple[float, .
     assert found.measured["delay_change"] == pytest.approx(0.5)
     assert found.measured["queue_change_spread"] > 0
     assert found.marks[0].x == BEFORE * INTERVAL
+
+
+@pytest.mark.parametrize(("delay", "holds"), [(INTERVAL / 2, True), (2 * INTERVAL, False)])
+def test_a_run_on_a_machine_that_is_too_busy_does_not_hold(delay: float, holds: bool) -> None:
+    runs = [run(8.0), [Interval(delay, each.queue) for each in run(8.0)]]
+    found = kept_pace(outcome("objectives-live", "auto", runs, BEFORE, ""), runs, BEFORE)
+    assert found.measured["queue_change_most"] < 0
+    assert found.measured["delay_before_most_s"] == delay
+    assert found.holds == holds
 
 
 def test_rows_arrive_in_one_burst_an_interval() -> None:

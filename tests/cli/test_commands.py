@@ -72,6 +72,12 @@ def test_a_script_that_cannot_be_read(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "not UTF-8" in err
 
 
+def test_a_script_may_begin_with_a_byte_order_mark(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    script = tmp_path / "marked.sql"
+    script.write_text("CREATE CLASS fast WITH (priority = 2)", encoding="utf-8-sig")
+    assert headgate(capsys, "check", str(script)) == (0, f"{script}: ok (0 streams, 0 queries)\n", "")
+
+
 def test_wrong_usage_is_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert headgate(capsys, "check")[0] == 2
     assert headgate(capsys, "nonsense")[0] == 2

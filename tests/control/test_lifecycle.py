@@ -120,7 +120,7 @@ def test_a_query_that_has_answered_begins_anew_when_it_is_declared_again() -> No
 
 
 def test_a_declaration_between_two_runs_makes_no_pause_part_of_the_script() -> None:
-    """Paused while the engine ran; then the engine stopped, another query was declared, and the engine started again."""
+    """Paused while the engine ran; then the engine stopped, and another query was declared before it started again."""
     script, other = query("q", above(source(), 1)), query("r", above(source(), 2))
     paused, early = replace(script, pause="keep"), replace(other, pause="keep")
     lives = QueryLifecycles()

@@ -240,7 +240,8 @@ class Maker:
         keys = self.pick([[], ["k"], ["k", self.key(columns, t.INT)], [self.key(columns)]])
         shown = [f"{window} AS w", *(f"{key} AS g{n}" for n, key in enumerate(keys))]
         shown += [f"{self.aggregate(columns)} AS a{n}" for n in range(self.draw(st.integers(1, 3)))]
-        having = f" HAVING {self.pick(['count(*) > 1', 'max(id) > 3', 'sum(i) > 0 OR k IS NULL' if 'k' in keys else 'true'])}"
+        third = "sum(i) > 0 OR k IS NULL" if "k" in keys else "true"
+        having = f" HAVING {self.pick(['count(*) > 1', 'max(id) > 3', third])}"
         sql = f"SELECT {', '.join(shown)} FROM {source}{self.where(columns)} GROUP BY {', '.join([window, *keys])}"
         return Generated(sql + (having if self.chance(25) else ""), late)
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 import threading
 
 import pyarrow as pa
 import pytest
 
 from headgate.runtime import Limits, Network
+from headgate.runtime.limits import text_of
 from tests.runtime.plans import CRITICAL, above, columns, failing, graph, per_window, query, rows, source, table
 from tests.waiting import LIMIT, wait_until
 
@@ -24,6 +28,40 @@ def broken(values: pa.Array) -> pa.Array:
 
 def place(function: object) -> str:
     return f"{__name__}:{getattr(function, '__name__', '')}"
+
+
+FORKING = """
+import os
+from headgate.runtime.flight import Unrecorded, recorded
+
+for result in ("return", "raise"):
+    def function():
+        child = os.fork()
+        if result == "raise":
+            raise ValueError(child)
+        return child
+    try:
+        child = recorded(Unrecorded(), "ff", 1.0, function)()
+    except ValueError as error:
+        child = error.args[0]
+    if child:
+        os.waitpid(child, 0)
+    print("back", flush=True)
+"""
+
+
+def test_the_copy_of_a_process_that_a_function_forks_does_not_run_the_network_too() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(os.path.abspath(each) for each in sys.path)}
+    found = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, env=environment, check=True)
+    assert found.stdout.split() == ["back", "back"], found.stderr
+
+
+def test_an_error_without_a_text_has_a_line() -> None:
+    class Unprintable(Exception):
+        def __str__(self) -> str:
+            raise SystemExit(1)
+
+    assert text_of(Unprintable()) == "Unprintable: its text cannot be read (SystemExit)"
 
 
 @pytest.mark.parametrize("mode", ["policy", "direct", "operator", "hybrid"])

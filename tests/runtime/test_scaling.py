@@ -126,6 +126,20 @@ def test_totals_that_go_on(folder: Folder, restarted: bool) -> None:
     assert all(abs(row["n"] - 200) < 40 for row in newest.values())
 
 
+@pytest.mark.parametrize("last", [0.0, 0.3])
+def test_no_row_is_lost_when_the_share_changes_between_small_batches(folder: Folder, last: float) -> None:
+    """A row that is dropped before any was kept is represented by the next one, under whatever share."""
+    run = Shed(declared(WINDOWS.format(window="window(ts, '1 hour')"))["p"], folder, share=0.5)
+    for second in range(40):
+        run.network.push("s", rows(second, 1))
+        if second % 2:
+            run.change(last if second == 39 else 0.7 - second / 1000)
+    run.network.push("s", rows(40, 10))
+    run.network.run()
+    run.finish()
+    assert [(row["n"], row["t"]) for row in run.found] == [(50, 150)]
+
+
 def test_a_leaf_that_a_query_shares_which_is_not_scaled_is_not_shed(folder: Folder) -> None:
     both = declared(WINDOWS.format(window="window(ts, '10 seconds')"))
     other = replace(both["p"], name="q", spec=replace(both["p"].spec, scaled=False), shed=0.5)

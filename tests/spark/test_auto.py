@@ -121,7 +121,8 @@ def test_a_cheaper_plan_is_taken_when_a_spec_is_missed(spark: Any, tmp_path: Pat
             wait_until(lambda: (engine.metrics()["queries"]["q"]["plan"] or {}).get("running") == "rarely first")
             chosen = [each for each in engine.decisions() if each["kind"] == "plan" and each["subject"] == "q"]
             assert chosen[-1]["chosen"] == "rarely first"
-        wait_until(lambda: max(seen, default=-1) == max(v for v in sent if v % 20 == 0))
+        # Several tasks read the files of a batch, so the newest row need not come last.
+        wait_until(lambda: len(seen) >= sum(v % 20 == 0 for v in sent))
     finally:
         engine.stop()
     assert Counter(seen) == Counter(v for v in sent if v % 20 == 0)

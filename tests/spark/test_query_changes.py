@@ -111,7 +111,8 @@ def test_a_change_costs_one_epoch_and_a_plan_that_is_the_same_none(tmp_path: Pat
 
 
 def test_a_job_of_200_queries_takes_one_more_with_one_epoch_and_frees_one(tmp_path: Path) -> None:
-    """The new query answers within two epochs, and class critical answers with every epoch that brings rows."""
+    """The new query answers within two epochs, and class critical answers with every epoch that brings rows: the epoch
+    waits for that class alone."""
     script = SCRIPT.split("CREATE QUERY")[0] + "CREATE QUERY alarm CLASS critical AS SELECT k FROM s;"
     script += "".join(
         f"CREATE QUERY q{n} AS SELECT k % {n + 2} AS r, count(*) AS n FROM s GROUP BY k % {n + 2};" for n in range(199)
@@ -119,7 +120,7 @@ def test_a_job_of_200_queries_takes_one_more_with_one_epoch_and_frees_one(tmp_pa
     run = Run(tmp_path, script)
     run.bring("s", (1.0, 1))
     operators = len(run.checkpoint.manifest(run.epochs.commit.snapshots[0])["operators"])
-    run.catalog.execute("CREATE QUERY more AS SELECT k, count(*) AS n FROM s WHERE k > 0 GROUP BY k")
+    run.catalog.execute("CREATE QUERY more CLASS critical AS SELECT k, count(*) AS n FROM s WHERE k > 0 GROUP BY k")
     before = len(run.done)
     run.change()
     run.settle()

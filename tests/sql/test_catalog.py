@@ -180,3 +180,12 @@ def test_positions_count_characters_and_lines() -> None:
     with pytest.raises(SqlError) as refusal:
         catalog.execute(script, "p.sql")
     assert str(refusal.value) == "p.sql:6:2: unknown column temprature; did you mean temperature?"
+
+
+def test_a_statement_that_is_nested_too_deeply_is_refused_where_it_begins() -> None:
+    many = " OR ".join(f"temperature = {n}" for n in range(2000))
+    script = f"CREATE CLASS a WITH (priority = 2);\nCREATE QUERY q AS SELECT ts FROM sensors WHERE {many}"
+    with pytest.raises(SqlError) as refusal:
+        declared().execute(script)
+    assert (refusal.value.line, refusal.value.column) == (2, 1)
+    assert "instead of many ORs" in refusal.value.message

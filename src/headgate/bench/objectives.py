@@ -16,7 +16,7 @@ With `--set live=true` the same load runs on Spark (`objectives_live.py`), under
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
@@ -65,7 +65,8 @@ def run(seeds: int = SEEDS, live: bool = False) -> list[Outcome]:
 
         policy = LEARNERS["objectives"]
         runs = objectives_live.run_seeds(policy, seeds)
-        return [outcome("objectives-live", policy, runs, objectives_live.BEFORE, "Spark; functions wait")]
+        found = outcome("objectives-live", policy, runs, objectives_live.BEFORE, "Spark; functions wait")
+        return [kept_pace(found, runs, objectives_live.BEFORE)]
     runtime = "the live network in one process, without Spark; operators advance its clock"
     return [
         outcome(name, policy, [run_policy(policy, seed) for seed in range(1, seeds + 1)], BEFORE, runtime)
@@ -105,6 +106,18 @@ def outcome(name: str, policy: str, runs: Sequence[list[Interval]], before: int,
         _series(runs),
         ("time (s)", ""),
         marks=[Mark(before * INTERVAL, "objectives 30/70")],
+    )
+
+
+def kept_pace(found: Outcome, runs: Sequence[list[Interval]], before: int) -> Outcome:
+    """The verdict on runs in real time: it does not hold either if a machine was too busy for the load, so that the
+    backlog of one burst met the next and grew or fell by itself."""
+    delays = [fmean(each.delay for each in run[before - AFTER : before]) for run in runs]
+    return replace(
+        found,
+        claim=f"{found.claim}; before the change the results of a burst came before the next one",
+        paper={**found.paper, "delay_before_most_s": INTERVAL},
+        measured={**found.measured, "delay_before_most_s": max(delays)},
     )
 
 

@@ -41,7 +41,7 @@ def run_seeds(policy: str, seeds: int) -> list[list[Interval]]:
 def run_policy(spark: Any, policy: str, seed: int, before: int) -> list[Interval]:
     """One run of a policy, with so many intervals before the change: the metrics of each interval."""
     engine = Engine(f"{policy}{',' if ':' in policy else ':'}interval={INTERVAL},seed={seed}", spark=spark)
-    feed = Feed("readings", Readings(), BurstArrivals())
+    feed = Feed("readings", BurstReadings(), BurstArrivals())
     target = EngineTarget(engine, [feed])
     for name in MODELS:
         engine.execute(f"CREATE FUNCTION {name}(reading INT) RETURNS INT AS '{__name__}:{name}';")
@@ -117,7 +117,7 @@ class BurstArrivals:
 
 
 @dataclass(frozen=True)
-class Readings:
+class BurstReadings:
     """Rows with a reading from 0 to 99."""
 
     event_time = None

@@ -17,7 +17,7 @@ def read(script: Path) -> str:
     """The text of a script; raises InputError if it cannot be read. Makes modules in its folder importable."""
     _importable(script.absolute().parent)
     try:
-        return script.read_text(encoding="utf-8")
+        return script.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
     except OSError as error:
         raise InputError(f"{script}: {reason(error)}; give the path of a .sql file") from error
     except UnicodeDecodeError as error:

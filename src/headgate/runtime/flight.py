@@ -5,6 +5,7 @@ The network writes it; the supervisor of the process provides a record in memory
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -64,12 +65,16 @@ def recorded(record: FlightRecord, key: str, limit: float, function: Callable[P,
     mark, longest = mark_of(key), int(limit * 1e9)
 
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        slot = record.slot()
+        slot, process = record.slot(), os.getpid()
         # The stage is written last: a slot that names a stage already has its limit.
         slot[LIMIT], slot[SINCE], slot[STAGE] = longest, time.monotonic_ns(), mark
         try:
             return function(*args, **kwargs)
         finally:
+            if os.getpid() != process:
+                # The function has forked, and this is the copy: it has no part in the network, whose connections and
+                # files it would share.
+                os._exit(0)
             slot[STAGE] = 0
 
     return run

@@ -62,10 +62,23 @@ class Failure:
         return asdict(self)
 
 
+LONGEST_TEXT = 1000
+"""Characters of an error, at most, that are kept: it is part of every commit from then on."""
+
+
 def text_of(error: BaseException) -> str:
-    """An exception in one line: its type and message."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    """An exception in one line: its type and message, which a user's class may make as long as it likes, or not at all.
+
+    >>> text_of(ValueError("x" * 5000))[-4:], len(text_of(ValueError("x" * 5000)))
+    ('xx …', 1000)
+    """
+    name = type(error).__name__
+    try:
+        lines = str(error).strip().splitlines()
+    except BaseException as raised:
+        lines = [f"its text cannot be read ({type(raised).__name__})"]
+    text = f"{name}: {lines[0]}" if lines else name
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 2]} …"
 
 
 @dataclass(slots=True)

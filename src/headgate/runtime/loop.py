@@ -56,7 +56,7 @@ class Loop:
     ) -> None:
         self.wiring = wiring
         self.held = held or Held()
-        self._shedding = shedding or Shedding()
+        self.shedding = shedding or Shedding()
         self._held_edges = self.held.edges
         self.scheduler = scheduler
         self.view: View = scheduler.view
@@ -267,7 +267,7 @@ class Loop:
         if isinstance(item, Batch):
             rows = item.rows.num_rows
             self.measurement.note_width(stream, item.rows.get_total_buffer_size() / rows)
-            if stream in self._shedding.leaves:
+            if stream in self.shedding.leaves:
                 self._enter_parts(stream, item, queued, flow)
                 self.deliver(flow, since)
                 return
@@ -297,7 +297,7 @@ class Loop:
         """Enters rows of a stream with load shedding: some operators get only a part of them (see `shedding.py`)."""
         consumer = [edge.consumer for edge in self.wiring.topology.edges]
         direct = self._routes.stream_direct.get(stream, ())
-        parts = list(self._shedding.kept(stream, batch))
+        parts = list(self.shedding.kept(stream, batch))
         shed = frozenset().union(*(operators for operators, _ in parts))
         whole = frozenset(consumer[e] for e in queued) | {operator for operator, _ in direct}
         for operators, part in ((whole - shed, batch), *parts):

@@ -43,6 +43,11 @@ class ShedLeaf:
     scaled: bool = False
     unrepresented: int = 0
 
+    @property
+    def serves(self) -> frozenset[int]:
+        """What identifies the queries that lose rows, also when the network is rebuilt."""
+        return frozenset(map(id, self.losers))
+
     def keep(self, batch: Batch, random: np.random.Generator) -> Batch:
         """The batch without the rows that are shed."""
         count = batch.rows.num_rows
@@ -91,9 +96,13 @@ class Shedding:
             yield leaf.operators, leaf.keep(batch, self.random)
 
 
-def shedding_of(topology: Topology, queries: Mapping[str, Query], outboxes: Mapping[str, Outbox]) -> Shedding:
-    """The load shedding that the queries' shares (`Query.shed`) require."""
-    if not any(query.shed for query in queries.values()):
+def shedding_of(
+    topology: Topology, queries: Mapping[str, Query], outboxes: Mapping[str, Outbox], before: Shedding
+) -> Shedding:
+    """The load shedding that the queries' shares (`Query.shed`) require. It continues where the one `before` ended:
+    rows that no row stands for yet are represented also if nothing is shed any more."""
+    earlier = {(stream, leaf.serves): leaf for stream, leaves in before.leaves.items() for leaf in leaves}
+    if not any(query.shed for query in queries.values()) and not any(leaf.unrepresented for leaf in earlier.values()):
         return Shedding()
     leaves: dict[str, list[ShedLeaf]] = {}
     for stream, edges in topology.stream_edges.items():
@@ -107,7 +116,8 @@ def shedding_of(topology: Topology, queries: Mapping[str, Query], outboxes: Mapp
             share = min((shed_share(queries[topology.queries[q].name]) for q in served), default=0.0)
             # The results of an operator are either scaled or not.
             alike = len({is_scaled(queries[topology.queries[q].name]) for q in served}) == 1
-            if share > 0 and alike:
+            known = earlier.get((stream, frozenset(id(outboxes[topology.queries[q].name]) for q in served)))
+            if alike and (share > 0 or (known is not None and known.unrepresented)):
                 groups.setdefault((share, served), set()).add(operator)
         for (share, served), operators in groups.items():
             names = [topology.queries[q].name for q in served]
@@ -115,6 +125,9 @@ def shedding_of(topology: Topology, queries: Mapping[str, Query], outboxes: Mapp
             run = compiled(utility).run if utility is not None else None
             losers = [outboxes[name] for name in names]
             leaf = ShedLeaf(share, frozenset(operators), losers, run, scaled=is_scaled(queries[names[0]]))
+            known = earlier.get((stream, leaf.serves))
+            if known is not None and known.scaled == leaf.scaled:
+                leaf.carried, leaf.unrepresented = known.carried, known.unrepresented
             leaves.setdefault(stream, []).append(leaf)
     return Shedding(leaves)
 

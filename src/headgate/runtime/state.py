@@ -19,7 +19,7 @@ from headgate.runtime.memory import Memory
 from headgate.runtime.outbox import Outbox
 from headgate.runtime.pausing import Held, held
 from headgate.runtime.saved_figures import SavedFigures
-from headgate.runtime.shedding import shedding_of
+from headgate.runtime.shedding import Shedding, shedding_of
 from headgate.runtime.state_parts import StateParts
 from headgate.runtime.threads import ThreadControl
 from headgate.scheduling import Policy, Scheduler, View
@@ -164,7 +164,8 @@ class NetworkState:
                 view.queues.oldest[edge] = queue.oldest
         boxes = [self.outboxes[query.name].latency for query in wiring.topology.queries]
         view.delivered = lambda: [(latency.rows, latency.total) for latency in boxes]
-        shed = shedding_of(wiring.topology, self.graph.queries, self.outboxes)
+        shedding = Shedding() if before is None else self.loop.shedding
+        shed = shedding_of(wiring.topology, self.graph.queries, self.outboxes, shedding)
         scheduler = Scheduler(self.policy, view, now, pauses.edges)
         return Loop(
             wiring, scheduler, self.memory, self.control, self.clock, self._longest_grant, self._record, pauses, shed

@@ -17,6 +17,8 @@ _RETRY_WINDOW = 60.0
 
 _UNWRITABLE = ("No space left on device", "Read-only file system", "Disk quota exceeded")
 
+_HOST_LOST = re.compile(r"headgate\.spark\.host_client\.HostLost: HostLost: (.*)")
+"""The line of a task's traceback that says which host was lost, and how."""
 
 _GONE = {
     "UnknownTopicOrPartitionException": "a topic is gone from Kafka",
@@ -71,6 +73,11 @@ def _cause(error: Exception, checkpoint: str) -> Exception:
     if ours:
         kind, _, said = ours[-1].partition("Error: ")
         return CheckpointError(said) if kind.endswith(".Checkpoint") else LaneError(said)
+    gone = [lost[1] for line in lines if (lost := _HOST_LOST.match(line))]
+    if gone:
+        return LaneError(
+            f"{gone[-1]}; it was lost {_RETRIES + 1} times in a row, and nothing of this epoch was committed"
+        )
     for sign in _UNWRITABLE:
         if sign in text:
             return CheckpointError(

@@ -103,13 +103,19 @@ class Catalog:
         script = Script(text, file)
         before = self._context
         self._context = before.copy()
+        found: list[Result] = []
+        at = 0
         try:
-            return [self._execute(statement, script) for statement in parse(script)]
+            for statement in parse(script):
+                at = statement.at
+                found.append(self._execute(statement, script))
         except BaseException as problem:
             self._context = before
             if isinstance(problem, RecursionError):
-                raise script.error("this script is nested too deeply", 0) from None
+                message = "this statement is nested too deeply; divide it, and write IN (…) instead of many ORs"
+                raise script.error(message, at) from None
             raise
+        return found
 
     def mark(self) -> Context:
         """The current declarations, for `back_to`."""

@@ -269,7 +269,7 @@ class GroupBinder:
             fields.append(Field("deleted", t.BOOLEAN, False))
         first_call = (1 if window is not None else 0) + len(keys)
         aggregate = Aggregate(Schema(tuple(fields)), base, keys, calls, window)
-        if aggregate.by_moment and any(map(is_grouping, self._keys)):
+        if window is not None and window.on is not None and aggregate.by_moment and any(map(is_grouping, self._keys)):
             # window(ts, '1 microsecond') beside ts: a row without a time is in no window.
             base = Select(base.schema, base, (Call(t.BOOLEAN, "is_not_null", (window.on,)),))
             aggregate = replace(aggregate, input=base)
