@@ -63,6 +63,12 @@ PARTS = {
     # Changes of current rows, between two watermarks.
     "SELECT s.n FROM s JOIN (SELECT 10 / m AS d FROM u GROUP BY 10 / m) c ON s.x = c.d": "",
     "SELECT s.n FROM s JOIN (SELECT k, count(*) AS q FROM s GROUP BY k) c ON upper(s.k) = c.k": "rows0",
+    "SELECT p.c, r.q FROM (SELECT window_time(w) AS t, d, c FROM"
+    f" (SELECT {W} AS w, 10 / n AS d, count(*) AS c FROM s GROUP BY {W}, 10 / n)) p"
+    " JOIN (SELECT 10 / m AS d, count(*) AS q FROM u GROUP BY 10 / m) r ON p.d = r.d": "0 rows1",
+    # The order of rows that have crossed.
+    f"SELECT w, c, first(k) AS k FROM (SELECT a.w, a.c, a.k FROM {COUNTS} a JOIN {VALUES} b ON a.w = b.w AND a.c = b.c)"
+    " GROUP BY w, c": "",
     # All rows of a moment.
     f"SELECT n FROM s JOIN u ON {NEAR}": "",
     f"SELECT DISTINCT {W} AS w FROM s": "",

@@ -114,7 +114,7 @@ def test_divided_at_exchanges(generated: list[Case], seed: int) -> None:
     running.close()
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 4)
 @given(generated=cases(queries=4, regrouped=True), seed=st.integers(0, 1000))
 def test_rows_cross_exchanges_where_keys_change(generated: list[Case], seed: int) -> None:
     """On 1, 2 and 4 replicas, and moved between them, and from and to placements that send no rows."""

@@ -200,7 +200,9 @@ class _Divider:
         second = self._over(node, tuple(self.above(each) for each in node.inputs))
         # Keys of partial results have another hash than those of rows.
         hashes = {INTERNAL in stream and ROWS not in stream for stream in streams_of(second)}
-        if second is not node and len(hashes) == 1 and _keyed(second, node):
+        changed = [number for number, each in enumerate(node.inputs) if second.inputs[number] is not each]
+        exchangeable = changed and all(_exchangeable(node, number) for number in changed)
+        if exchangeable and len(hashes) == 1 and _keyed(second, node):
             return second
         self.fragments, self.copies = before
         return None
@@ -269,23 +271,23 @@ def _keyed_by_time(second: Operator, declared: Operator) -> bool:
     return bool(keys_of(second))
 
 
-def _sendable(node: Operator, number: int) -> bool:
-    """Whether an input of an operator may come from an exchange: if the order of rows does not matter, or if that of
-    the rows with one identity is kept.
-
-    Changes of current rows take effect between two watermarks of their side, of which only the last one crosses. What
-    Catalyst computes for the rows of a stream does not cross. Without state below, sending all rows must give a key
-    that has more than the event time.
-    """
-    rows = node.inputs[number]
+def _exchangeable(node: Operator, number: int) -> bool:
+    """Whether the rows of an input may have crossed an exchange: if their order does not matter, or only that of the
+    rows with one identity, which is kept. Changes of current rows take effect between two watermarks of their side, of
+    which only the last one crosses."""
     if isinstance(node, CurrentJoin):
-        fits = number == 0
-    elif isinstance(node, Aggregate):
+        return number == 0
+    if isinstance(node, Aggregate):
         by_time = node.window is None or node.window.kind != "rows"
-        fits = by_time and not any(accumulator(call).needs_order for call in node.calls)
-    else:
-        fits = isinstance(node, (Join, Distinct, CurrentTop))
-    if not fits:
+        return by_time and not any(accumulator(call).needs_order for call in node.calls)
+    return isinstance(node, (Join, Distinct, CurrentTop))
+
+
+def _sendable(node: Operator, number: int) -> bool:
+    """Whether an input of an operator may be sent to it. What Catalyst computes for the rows of a stream does not
+    cross. Without state below, sending all rows must give a key that has more than the event time."""
+    rows = node.inputs[number]
+    if not _exchangeable(node, number):
         return False
     if source_of(rows) is not None and any(
         isinstance(part, Foreign) for _, expr in node.expressions for part in expr.walk()
