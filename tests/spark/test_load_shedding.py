@@ -60,12 +60,9 @@ class Shed:
 
     def settled(self) -> bool:
         """Whether all rows are answered or shed. Metrics follow the results by half a second."""
-        shed = self.figures["sampled"].get("shed", 0)
-        return (
-            len(self.values("whole")) == len(self.values("alarm")) == self.sent
-            and len(self.values("sampled")) == self.sent - shed
-            and self.totals().get("n", 0) == self.sent
-        )
+        figures = self.figures
+        answered = (len(self.values(name)) + figures[name].get("shed", 0) for name in ("alarm", "whole", "sampled"))
+        return set(answered) == {self.sent} and self.totals().get("n", 0) == self.sent
 
     def check_accuracy(self) -> None:
         """No query loses more than its accuracy allows, in all and over the last seconds; some lose nothing."""
