@@ -25,7 +25,7 @@ def test_the_log_of_a_lane_stays_in_its_folder_whatever_its_stream_is_called(tmp
     checkpoint = Checkpoint(str(tmp_path))
     lanes = Lanes(unused, checkpoint, unused, {}, unused, unused, unused)
     catalog = Catalog()
-    for name in ("a", "x/../../\u00fc b"):
+    for name in ("a", "x\\..\\..:\u00fc b"):
         catalog.execute(f"CREATE STREAM `{name}` (v INT) USING parquet OPTIONS (path 'unused')")
         catalog.execute(f"CREATE QUERY `of {name}` AS SELECT v FROM `{name}`")
         lanes._assign([name], list(catalog.queries.values()))

@@ -12,6 +12,7 @@ from typing import Literal as OneOf
 from headgate.graph import types as t
 from headgate.graph.expressions import Call, Column, Expr, Literal
 from headgate.graph.operators import Operator
+from headgate.graph.operators.source import INTERNAL
 from headgate.graph.options import Connectors
 from headgate.graph.queries import DEFAULT_CLASS, Query, QueryClass, Sink, Stream, Table
 from headgate.graph.specs import Objectives, Spec
@@ -327,6 +328,10 @@ class Catalog:
     # -- names
 
     def _new_name(self, name: st.Name, kind: str, script: Script) -> None:
+        if INTERNAL in name.text:
+            raise script.error(
+                f"the {kind} is called {name.text}; names have no {INTERNAL}: choose another one", name.at
+            )
         taken = self._context.kind_of(name.text)
         if taken is not None:
             hint = "; DROP QUERY it first" if taken == kind == "query" else "; choose another name"
