@@ -16,8 +16,9 @@ import pyarrow as pa
 import pytest
 
 from headgate.spark import host_client
+from headgate.spark.background import NICENESS
 from headgate.spark.checkpoint import CheckpointError
-from headgate.spark.host import NICENESS, Host
+from headgate.spark.host import Host
 from headgate.spark.host_client import HostLost, HostRefused, close_host, connect, ensure_host
 from headgate.spark.messages import EpochAnswer, HostAddress
 from headgate.spark.processes import is_alive

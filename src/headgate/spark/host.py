@@ -1,55 +1,34 @@
-"""The process of a network: serves epochs over connections, and goes on granting units between them.
+"""The process of a network: does the epochs that its connections bring, and goes on granting units between them.
 
-A connection brings rows of one epoch (`wire.py` describes the messages); the last one gets the answer. The host keeps
-the network between epochs; it restores the network from a commit if the request does not continue where the network is.
+The host keeps the network from epoch to epoch; it restores the network from a commit if the request does not continue
+where the network is.
 
-Three kinds of threads: the main thread accepts connections; a thread for each connection serves it, for one epoch at a
-time; the background thread runs the network while no epoch is cut. At most one thread calls `Network.run` at any time.
+Three kinds of threads: the main thread accepts connections (`host_server.py`); a thread for each connection serves it,
+for one epoch at a time; the background thread (`background.py`) runs the network while no epoch is cut. At most one
+thread calls `Network.run` at any time.
 """
 
 from __future__ import annotations
 
-import hmac
-import logging
-import os
-import selectors
-import socket
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from headgate.runtime.flight import FlightRecord, Unrecorded
-from headgate.runtime.limits import text_of
-from headgate.spark.checkpoint import CheckpointError
+from headgate.spark.background import Background
 from headgate.spark.messages import EpochAnswer, EpochRequest, HostAddress
-from headgate.spark.replies import reply
 from headgate.spark.resident import ResidentNetwork
 from headgate.spark.verdicts import Verdicts
-from headgate.spark.wire import ConnectionLost, Wire
-
-_LOG = logging.getLogger("headgate.host")
+from headgate.spark.wire import ConnectionLost
 
 SOON = 0.02
 """Seconds after which an epoch with new rows ends once the highest class has its results: these are published with its
 commit, and the background thread goes on with the rest."""
-
-NICENESS = 10
-"""Of the background thread, where a thread can have its own (Linux): an epoch with new rows, Spark's part of it
-included, does not wait for a processor that works off a backlog."""
-
-SWITCH_INTERVAL = 0.0002
-"""Seconds after which a thread that runs Python code lets another one go on: a user's function must not keep the thread
-that reads new rows waiting."""
-
-_HEAD_TIMEOUT = 10.0
-"""Seconds that a new connection has to say what it wants."""
 
 
 class Refused(Exception):
@@ -103,81 +82,6 @@ class RequestTurn:
             raise Refused("fenced", "a later request has taken over")
         if self.error is not None:
             raise self.error
-
-
-class Background:
-    """The thread that runs a network while no epoch is cut. It sleeps when nothing is ready.
-
-    `run` gives it a network, `stop` returns once it does not run any more; both are called by the thread that has the
-    turn. `grants` and `seconds` count its work since the last `count`.
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._resident: ResidentNetwork | None = None
-        self._ready = False
-        self._active = False
-        self._grants = 0
-        self._operator_seconds = 0.0
-        self._error: Exception | None = None
-        threading.Thread(target=self._work, name="headgate-background", daemon=True).start()
-
-    def run(self, resident: ResidentNetwork) -> None:
-        """Runs the network from now on, until `stop`."""
-        resident.network.start_threads()
-        with self._changed:
-            self._resident, self._ready, self._error = resident, True, None
-            self._changed.notify_all()
-
-    def wake(self) -> None:
-        """The network has new rows."""
-        with self._changed:
-            if not self._ready:
-                self._ready = True
-                self._changed.notify_all()
-
-    def stop(self) -> None:
-        """Ends the work after the present grant. Raises what the network itself raised meanwhile."""
-        with self._changed:
-            self._resident = None
-            while self._active:
-                self._changed.wait()
-            error, self._error = self._error, None
-        if error is not None:
-            raise error
-
-    def count(self) -> tuple[int, float]:
-        """Grants, and seconds in operators, since the last call."""
-        with self._changed:
-            found = self._grants, self._operator_seconds
-            self._grants, self._operator_seconds = 0, 0.0
-            return found
-
-    def _work(self) -> None:
-        if sys.platform == "linux":
-            thread = threading.get_native_id()
-            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICENESS)
-        while True:
-            with self._changed:
-                while self._resident is None or not self._ready:
-                    self._changed.wait()
-                resident, self._ready, self._active = self._resident, False, True
-            error: Exception | None = None
-            grants, seconds = 0, 0.0
-            try:
-                report = resident.network.run(interrupted=lambda of=resident: self._resident is not of)  # type: ignore[misc]
-                grants, seconds = report.grants, report.operator_seconds
-            except Exception as raised:  # the network itself failed: the epoch that follows says so
-                _LOG.exception("the network failed between two epochs")
-                error = raised
-            del resident
-            with self._changed:
-                self._active = False
-                self._grants += grants
-                self._operator_seconds += seconds
-                if error is not None:
-                    self._error, self._resident = error, None
-                self._changed.notify_all()
 
 
 class Host:
@@ -441,90 +345,3 @@ class Host:
         """Rows (and watermarks) that wait in the queues of the network."""
         resident = self._resident
         return 0 if resident is None else resident.network.waiting
-
-
-class HostServer:
-    """Serves a host's connections. `close` is called, and must not return, when a client asks the host to end."""
-
-    def __init__(self, host: Host, token: str, close: Callable[[], None]) -> None:
-        self._host = host
-        self._token = token.encode()
-        self._close = close
-
-    def serve(self, listeners: Sequence[socket.socket]) -> None:
-        """Accepts connections for ever."""
-        sys.setswitchinterval(SWITCH_INTERVAL)
-        with selectors.DefaultSelector() as selector:
-            for listener in listeners:
-                listener.setblocking(False)
-                selector.register(listener, selectors.EVENT_READ)
-            while True:
-                for key, _ in selector.select():
-                    with suppress(BlockingIOError, ConnectionError):
-                        connection, _ = key.fileobj.accept()  # type: ignore[union-attr]
-                        threading.Thread(target=self.connected, args=(connection,), daemon=True).start()
-
-    def connected(self, connection: socket.socket) -> None:
-        """Serves one connection."""
-        connection.settimeout(_HEAD_TIMEOUT)
-        if connection.family != socket.AF_UNIX:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        wire = Wire(connection)
-        try:
-            self._serve(connection, wire)
-        except (ConnectionLost, TimeoutError):
-            # The task is gone; the driver repeats its epoch.
-            pass
-        except Exception:
-            _LOG.exception("a connection could not be served")
-        finally:
-            wire.close()
-
-    def _serve(self, connection: socket.socket, wire: Wire) -> None:
-        head, _ = wire.receive()
-        if not hmac.compare_digest(str(head.get("token", "")).encode(), self._token):
-            wire.send({"kind": "error", "message": "the token is wrong"})
-            return
-        connection.settimeout(None)
-        if head["kind"] == "close":
-            wire.send({"kind": "closed"})
-            self._close()
-        elif head["kind"] == "why":
-            wire.send({"kind": "why", "message": self._host.last_death})
-        elif head["kind"] == "epoch":
-            try:
-                self._epoch(head, wire)
-            except ConnectionLost:
-                raise
-            except Refused as error:
-                wire.send({"kind": error.kind, "message": str(error)})
-            except CheckpointError as error:
-                wire.send({"kind": "checkpoint", "message": str(error)})
-            except Exception as error:
-                _LOG.exception("an epoch failed")
-                wire.send({"kind": "error", "message": text_of(error)})
-        else:
-            wire.send({"kind": "error", "message": f"there is no request of kind {head['kind']}"})
-
-    def _epoch(self, head: dict[str, Any], wire: Wire) -> None:
-        request = EpochRequest.parse(head["request"])
-        # Before any row is sent: the task reads nothing else until all its rows are sent.
-        self._host.check(request)
-        wire.send({"kind": "go"})
-        rows = wire.receive_rows()
-
-        def send(answer: EpochAnswer) -> None:
-            packed = answer.pack()
-            reply(request, packed)
-            wire.send({"kind": "answer"}, packed)
-
-        try:
-            number = int(head["number"])
-            delivered = partial(wire.send, {"kind": "delivered"})
-            self._host.epoch(request, str(head["task"]), lambda: rows, send, wire.end, number, delivered)
-        except ConnectionLost:
-            raise
-        except Exception:
-            for _ in rows:
-                pass
-            raise

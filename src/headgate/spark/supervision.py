@@ -16,7 +16,8 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from headgate.spark.flight_record import SharedFlightRecord
-from headgate.spark.host import Host, HostServer
+from headgate.spark.host import Host
+from headgate.spark.host_server import HostServer
 from headgate.spark.messages import HostAddress
 from headgate.spark.processes import end_with_parent, ending_of, is_alive, memory_of_host, resident_bytes
 from headgate.spark.supervisor import SupervisorSettings
