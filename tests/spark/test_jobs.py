@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,12 @@ from headgate.spark.epoch_failures import EpochFailures
 from headgate.spark.host_client import HostLost, host_folder
 from headgate.spark.jobs import REPLICA, SparkJobs, batch_rdd
 from headgate.spark.messages import ANSWER_DDL, EpochAnswer, JobRequest, ReplicaPart
+from headgate.spark.processes import is_alive
 from headgate.spark.replies import Replies
 from tests.spark.host_driver import HostDriver, plain
 from tests.spark.test_carry import _types
 from tests.spark.test_host import SCRIPT, batch
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -71,6 +76,22 @@ def test_any_number_of_partitions_has_one_answer(spark: Any, driver: HostDriver,
     driver.accept(jobs.ask(request_of(driver, rows=False, finish=True))[0])
     assert driver.restored == 1
     assert driver.rows() == plain(driver, [batch(number) for number, n in enumerate(numbers) if n])
+
+
+@pytest.mark.parametrize("jobs", ["answers through the job"], indirect=True)
+def test_where_executors_own_the_hosts_the_driver_starts_none(
+    driver: HostDriver, jobs: SparkJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = request_of(driver, rows=False)
+    known = driver.address
+    assert known is not None
+    os.kill(known.pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(known.pid))
+    # Workers have modules of their own.
+    monkeypatch.setattr("headgate.spark.task.ensure_host", lambda *_, **__: pytest.fail("the driver started a host"))
+    [answer] = jobs.ask(replace(request, common=replace(request.common, owner=0)))
+    driver.accept(answer)
+    assert answer.host.pid != known.pid
 
 
 @pytest.mark.parametrize("jobs", ["answers from the host, too"], indirect=True)

@@ -150,16 +150,20 @@ class SparkJobs:
         requests = request.all()
         if any(each.host is None or each.host.node != node() for each in requests):
             return self._collect(self._without_rows(len(requests)), request, False)
-        # Hosts beside the driver need no job.
+        # Hosts beside the driver need no job. On a cluster executors start and own them: one that has ended is left to
+        # the tasks of a job.
+        owned = bool(request.common.owner)
         self._asked = request
         try:
-            if len(requests) == 1:
-                return (EpochAnswer.unpack(bring(requests[0], "driver", iter(()))),)
             with ThreadPoolExecutor(len(requests), "headgate-ask") as threads:
-                found = threads.map(lambda each: bring(each, "driver", iter(())), requests)
+                found = threads.map(lambda each: bring(each, "driver", iter(()), start=owned), requests)
                 return tuple(map(EpochAnswer.unpack, found))
+        except HostLost:
+            if owned:
+                raise
         finally:
             self._asked = None
+        return self._collect(self._without_rows(len(requests)), request, False)
 
     def cancel(self) -> None:
         self._spark.sparkContext.cancelJobGroup(self._group)

@@ -61,15 +61,18 @@ def _rows(answers: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], names=["answer"])
 
 
-def bring(request: EpochRequest, task: str, batches: Iterator[pa.RecordBatch], number: int = 0) -> bytes:
+def bring(
+    request: EpochRequest, task: str, batches: Iterator[pa.RecordBatch], number: int = 0, start: bool = True
+) -> bytes:
     """Sends the rows to the host as they arrive, and returns its packed answer; nothing if other tasks of the request
     have not yet brought their rows.
 
-    `task` is the name of the task attempt, `number` that of the task, below `request.tasks`. HostLost if the host ends
-    meanwhile, HostRefused if it refuses or fails, CheckpointError if the checkpoint cannot be used.
+    `task` is the name of the task attempt, `number` that of the task, below `request.tasks`. If the host has ended,
+    another one is started (`start`). HostLost if the host ends meanwhile, HostRefused if it refuses or fails,
+    CheckpointError if the checkpoint cannot be used.
     """
     with ExitStack() as closing:
-        host = _HostConnection(request, task, number, closing)
+        host = _HostConnection(request, task, number, closing, start)
         host.call(lambda wire: wire.send_rows(batches))
         return host.answer()
 
@@ -114,9 +117,9 @@ def divided_rows(batch: pa.RecordBatch, replicas: int) -> list[pa.RecordBatch]:
 class _HostConnection:
     """A connection to a host that has agreed to serve an epoch."""
 
-    def __init__(self, request: EpochRequest, task: str, number: int, closing: ExitStack) -> None:
+    def __init__(self, request: EpochRequest, task: str, number: int, closing: ExitStack, start: bool = True) -> None:
         self._request = request
-        self._wire, self._address = _connect(request)
+        self._wire, self._address = _connect(request, start)
         closing.callback(self._wire.close)
         head = {"kind": "epoch", "token": request.token, "task": task, "number": number, "request": request.text()}
         self.call(lambda wire: wire.send(head))
@@ -135,13 +138,14 @@ class _HostConnection:
             raise HostLost(f"HostLost: the host of replica {request.replica} was lost: {reason}") from error
 
 
-def _connect(request: EpochRequest) -> tuple[Wire, HostAddress]:
-    """A connection to the host that the driver knows, or else to the one of this node."""
+def _connect(request: EpochRequest, start: bool) -> tuple[Wire, HostAddress]:
+    """A connection to the host that the driver knows, or else to the one of this node, which is started if need be."""
     if request.host is not None:
         try:
             return connect(request.host), request.host
-        except ConnectionLost:
-            pass
+        except ConnectionLost as error:
+            if not start:
+                raise HostLost(f"HostLost: the host of replica {request.replica} has ended: {error}") from error
     owner = request.owner or executor_pid()
     memory = request.memory or memory_of_host(request.hosts)
     address = ensure_host(request.run, request.replica, request.token, owner, tcp=not request.owner, memory=memory)
