@@ -58,3 +58,11 @@ def test_a_query_of_the_same_name_with_another_plan(driver: FakeDriver) -> None:
     first, second, *others = driver.plan.queries
     driver.plan = replace(driver.plan, queries=(replace(first, plan=second.plan), second, *others))
     assert _done(driver) == on(0, 0, 1, 1)
+
+
+def test_state_that_cannot_be_moved_stays_where_it_is(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise ValueError("the state of a join is not divided by this route")
+
+    monkeypatch.setattr(driver, "replan", refuse)
+    assert _done(driver) == on(0, 0, 1, 1)

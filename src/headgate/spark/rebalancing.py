@@ -56,7 +56,13 @@ class Rebalancing:
         if plan.placement is None or _plans(plan) != asked or any(query.pause for query in plan.queries):
             return
         before, began = plan.placement, time.monotonic()
-        self._driver.replan(lambda _: replace(plan, placement=change.placement))
+        try:
+            self._driver.replan(lambda _: replace(plan, placement=change.placement))
+        except ValueError as error:
+            # Everything is as it was. Nobody asked for the change, so it must not end the engine.
+            _LOG.warning("the placement stays as it is: %s", error)
+            self._balance.moved(time.monotonic() - began)
+            return
         self._balance.moved(time.monotonic() - began)
         decision = _decision(self._decisions, before, change)
         _LOG.info("%s: %s", decision.chosen, decision.reason)
