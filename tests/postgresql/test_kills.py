@@ -61,7 +61,8 @@ def test_the_table_equals_the_batch_answer(tmp_path: Path, server: Server, keys:
     found = {int(k): (int(t), int(n)) for k, t, n in server.ask(f"SELECT k, total, n FROM {name}_totals")}
     assert found == {key: (total, counts[key]) for key, total in totals.items() if total % 7}
     assert Counter((int(k), int(v)) for k, v in server.ask(f"SELECT k, v FROM {name}_rows")) == +rows
-    assert _published(server, name) >= epochs - 1
+    # A kill between Spark's log of files and its log of batches: the next batch has the file of the one that began.
+    assert _published(server, name) >= epochs - 1 - kills
     assert server.password not in (tmp_path / "log").read_text()
 
 
