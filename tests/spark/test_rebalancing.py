@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from headgate.spark.balance import Balance, BetterPlacement
+from headgate.spark.checkpoint import CheckpointError
 from headgate.spark.placement import Placement
 from headgate.spark.plan import Plan
 from headgate.spark.rebalancing import Rebalancing
@@ -60,9 +62,16 @@ def test_a_query_of_the_same_name_with_another_plan(driver: FakeDriver) -> None:
     assert _done(driver) == on(0, 0, 1, 1)
 
 
-def test_state_that_cannot_be_moved_stays_where_it_is(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("error", "ends"), [(ValueError, False), (CheckpointError, True)])
+def test_state_that_cannot_be_moved_stays_where_it_is(
+    driver: FakeDriver, monkeypatch: pytest.MonkeyPatch, error: type[Exception], ends: bool
+) -> None:
+    """An unusable checkpoint ends the engine as it does in an epoch."""
+
     def refuse(_: object) -> None:
-        raise ValueError("the state of a join is not divided by this route")
+        raise error("the state of a join is not divided by this route")
 
     monkeypatch.setattr(driver, "replan", refuse)
-    assert _done(driver) == on(0, 0, 1, 1)
+    with pytest.raises(error) if ends else nullcontext():
+        _done(driver)
+    assert driver.plan.placement == on(0, 0, 1, 1)

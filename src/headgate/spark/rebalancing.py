@@ -11,6 +11,7 @@ from typing import Any
 from headgate.graph.operators import Operator
 from headgate.scheduling.decisions import Decision, DecisionLog
 from headgate.spark.balance import Balance, BetterPlacement
+from headgate.spark.checkpoint import CheckpointError
 from headgate.spark.driver import Driver
 from headgate.spark.epochs import Epochs
 from headgate.spark.levelling import KeyRows
@@ -58,6 +59,9 @@ class Rebalancing:
         before, began = plan.placement, time.monotonic()
         try:
             self._driver.replan(lambda _: replace(plan, placement=change.placement))
+        except CheckpointError:
+            # A full disk, or another engine that has taken over: no epoch could be committed either.
+            raise
         except ValueError as error:
             # Everything is as it was. Nobody asked for the change, so it must not end the engine.
             _LOG.warning("the placement stays as it is: %s", error)
