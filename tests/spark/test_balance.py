@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from headgate.graph.queries import Query
 from headgate.spark.balance import PAUSE, WINDOW, Balance
 from headgate.spark.placement import Placement, Route
@@ -86,6 +88,26 @@ def test_no_change_for_queries_that_have_ended() -> None:
         balance.report({"replicas": [{"seconds": 0.9 * second}, {"seconds": 0.0}], "operators": operators})
         clock.now += 1.0
     assert balance.better(queries(), present) is None
+
+
+def test_the_window_begins_anew_when_a_replica_restarts() -> None:
+    """Its counters begin again at zero, while those of the other replica rise by more than it had."""
+    clock = Clock()
+    balance = Balance(clock)
+
+    def report(seconds: float, before: float) -> None:
+        for second in range(int(seconds) + 1):
+            busy = {"q0": 0.1 * second, "q2": before + 0.9 * second}
+            operators = [{"queries": [name], "seconds": spent} for name, spent in busy.items()]
+            balance.report({"replicas": [{"seconds": each} for each in busy.values()], "operators": operators})
+            clock.now += 1.0
+
+    report(WINDOW, 1000.0)
+    assert balance.costs == pytest.approx({"q0": 0.1, "q2": 0.9})
+    report(1, 1030.0)
+    assert balance.costs == {}
+    report(WINDOW, 1040.0)
+    assert balance.costs == pytest.approx({"q0": 0.1, "q2": 0.9})
 
 
 def test_a_second_change_waits() -> None:

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import lt
 from typing import Any
 
 from headgate.graph.queries import Query
@@ -77,8 +78,8 @@ class Balance:
             for query in operator["queries"]:
                 spent[query] = spent.get(query, 0.0) + operator["seconds"] / len(operator["queries"])
         newest = self._samples[-1] if self._samples else None
-        if newest is not None and (len(newest.replicas) != len(busy) or sum(busy) < sum(newest.replicas)):
-            # The number of replicas has changed, or a host has restarted and its counters began again at zero.
+        if newest is not None and (len(newest.replicas) != len(busy) or any(map(lt, busy, newest.replicas))):
+            # The number of replicas has changed, or a host has restarted: its counters began again at zero.
             self._samples.clear()
         began, self._began = self._began, None
         if began is not None and busy and max(busy) <= now - began:
