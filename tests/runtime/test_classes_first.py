@@ -145,3 +145,40 @@ def test_a_changed_plan_does_not_begin_with_long_trains(now: list[float], rows_c
         # The first train, and those that learn from it.
         network.run(interrupted=lambda: now[0] > began)  # noqa: B023 - called in this round only
         assert now[0] - began < 0.0105
+
+
+@pytest.mark.parametrize("policy", ["cqc", "rr"])
+def test_awaited_queries_come_before_the_rest_of_their_class(policy: str, now: list[float], slow_reports: Make) -> None:
+    s = source("s")
+    reports = [query(f"report{n}", columns(s, *places)) for n, places in enumerate(((1, 2), (2, 1), (1,)))]
+    network = Network(
+        graph(query("alert", above(s, -1), CRITICAL), *reports), policy, clock=lambda: now[0], make=slow_reports
+    )
+    network.push("s", rows(10))
+    network.run()
+    network.add(query("more", columns(s, 2)))
+    for start in range(5):
+        network.push("s", rows(100, start, start * 1000.0))
+    report = network.run(soon=0.0, awaited=["more"])
+    assert sum(result.rows.num_rows for result in network.take("alert")) == 510
+    assert sum(result.rows.num_rows for result in network.take("more")) == 500
+    assert report.waiting > 0
+    # The policy goes on where it was.
+    assert network.run().waiting == 0
+    for each in reports:
+        assert sum(result.rows.num_rows for result in network.take(each.name)) == 510
+
+
+def test_awaited_queries_are_not_waited_for_longer_than_allowed(now: list[float], slow_reports: Make) -> None:
+    s = source("s")
+    queries = query("alert", above(s, -1), CRITICAL), query("report", columns(s, 1))
+    network = Network(graph(*queries), "cqc", clock=lambda: now[0], make=slow_reports)
+    network.add(query("more", columns(s, 2)))
+    for start in range(20):
+        network.push("s", rows(100, start, start * 1000.0))
+    network.run(soon=0.0)
+    began = now[0]
+    network.run(0.0, awaited=["more"], patience=0.25)
+    assert 0.2 <= now[0] - began < 0.6
+    assert network.run().waiting == 0
+    assert sum(result.rows.num_rows for result in network.take("more")) == 2000

@@ -20,6 +20,12 @@ from tests.spark.inline import ADDRESS, InlineJobs, lane_batch, packed
 SECOND = 1_000_000
 
 
+def table_of(*rows: tuple[float, int]) -> pa.Table:
+    """Rows of a stream: event time in seconds, and k."""
+    times = pa.array([int(each[0] * SECOND) for each in rows], pa.timestamp("us", "UTC"))
+    return pa.table({"ts": times, "k": pa.array([each[1] for each in rows], pa.int32())})
+
+
 class Run:
     """The epochs of an engine with one replica, under a clock of the test. Streams have columns ts and k."""
 
@@ -27,9 +33,6 @@ class Run:
         catalog = self.catalog = Catalog()
         catalog.execute(script)
         self.streams = dict(catalog.streams)
-        queries = tuple(dict(catalog.queries).values())
-        wanted = required_columns(queries)
-        self.packing = Packing({name: _columns(self.streams[name], wanted[name]) for name in wanted})
         self.now = 100.0
         self.done: list[Epoch] = []
         checkpoint = self.checkpoint = Checkpoint(str(root / "ck"))
@@ -39,19 +42,23 @@ class Run:
         self.change()
 
     def change(self) -> None:
-        """Takes over the queries of the catalog."""
+        """Takes over the queries of the catalog; the lane brings what they need."""
         waits = {name: stream.idle for name, stream in self.streams.items() if stream.idle is not None}
+        wanted = required_columns(tuple(dict(self.catalog.queries).values()))
+        self.packing = Packing({name: _columns(self.streams[name], wanted[name]) for name in wanted})
         queries = tuple(query for query in dict(self.catalog.queries).values() if query.phase(self.now) != "stopped")
         self.epochs.plan = Plan(queries, "cqc", packings={"main@1": self.packing}, idle=waits)
 
     def bring(self, stream: str, *rows: tuple[float, int]) -> None:
-        """Rows of a stream: event time in seconds, and k."""
-        times = pa.array([int(each[0] * SECOND) for each in rows], pa.timestamp("us", "UTC"))
-        table = pa.table({"ts": times, "k": pa.array([each[1] for each in rows], pa.int32())})
-        batch = lane_batch("main", "main@1", self.batches, [packed(self.packing, stream, table)])
+        """Rows of a stream (event time in seconds, and k), and the epochs without new rows that follow."""
+        self.run_batch(stream, *rows)
+        self.settle()
+
+    def run_batch(self, stream: str, *rows: tuple[float, int]) -> None:
+        """The epoch of a micro-batch."""
+        batch = lane_batch("main", "main@1", self.batches, [packed(self.packing, stream, table_of(*rows))])
         self.epochs.run_batch(batch)
         self.batches += 1
-        self.settle()
 
     def settle(self) -> None:
         """The epochs without new rows that the driver's loop would run at this time."""

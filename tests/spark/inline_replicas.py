@@ -134,9 +134,13 @@ class ReplicaRun:
 
     def bring(self, number: int, stream: str, *tables: pa.Table) -> None:
         """Micro-batch `number`, and the epochs without new rows that follow."""
+        self.run_batch(number, stream, *tables)
+        self.settle()
+
+    def run_batch(self, number: int, stream: str, *tables: pa.Table) -> None:
+        """The epoch of micro-batch `number`."""
         parts = [packed(self.packing, stream, table) for table in tables]
         self.epochs.run_batch(lane_batch("main", "main@1", number, parts))
-        self.settle()
 
     def settle(self) -> None:
         """The epochs without new rows that the driver's loop would run now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ pytestmark = pytest.mark.spark
 
 SCRIPT = """
 CREATE CLASS critical WITH (priority = 6);
-CREATE STREAM s (k STRING, v INT) USING json OPTIONS (path '{root}/in');
+CREATE STREAM s (k STRING, v INT, w INT) USING json OPTIONS (path '{root}/in');
+CREATE STREAM other (x INT) USING json OPTIONS (path '{root}/other');
 CREATE QUERY alarm CLASS critical AS SELECT v FROM s WHERE v >= 0;
 """
 ROWS = 20
@@ -40,7 +42,8 @@ class Job:
     """
 
     def __init__(self, spark: Any, root: Path, queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        (root / "in").mkdir()
+        for folder in ("in", "other"):
+            (root / folder).mkdir()
         self.root, self.sent = root, 0
         self.epochs: list[Epoch] = []
         self.delivered: list[int] = []
@@ -78,8 +81,14 @@ class Job:
         if sum(epoch.rows.get("alarm", 0) for epoch in self.epochs) < self.sent - ROWS:
             return
         values = range(self.sent, self.sent + ROWS)
-        arrive_json(self.root / "in" / f"{self.sent}.json", [{"k": f"k{v % 7}", "v": v} for v in values])
+        arrive_json(self.root / "in" / f"{self.sent}.json", [{"k": f"k{v % 7}", "v": v, "w": v} for v in values])
         self.sent += ROWS
+
+    def send_both(self) -> None:
+        before = self.sent
+        self.send()
+        if self.sent > before:
+            arrive_json(self.root / "other" / f"{before}.json", [{"x": before}])
 
     def change(self, change: Callable[[], object]) -> list[Epoch]:
         """Changes the queries while rows flow, and waits for five epochs with rows; returns all since the change."""
@@ -109,11 +118,13 @@ class Job:
         return self.engine.metrics()
 
 
-def until_answer(epochs: list[Epoch], query: str) -> int:
+def until_answer(
+    epochs: list[Epoch], query: str, brings: Callable[[Epoch], bool] = lambda epoch: epoch.taken > 0
+) -> int:
     """The number of epochs from a change until a query answers, with the first one and that of the answer. Epochs that
-    only fetch results, because no rows have arrived, are not counted."""
+    only fetch results, because no rows of its streams have arrived, are not counted."""
     last = next(place for place, epoch in enumerate(epochs) if epoch.rows.get(query))
-    return sum(place == 0 or epoch.taken > 0 for place, epoch in enumerate(epochs[: last + 1]))
+    return sum(place == 0 or brings(epoch) for place, epoch in enumerate(epochs[: last + 1]))
 
 
 def until_critical(epochs: list[Epoch]) -> int:
@@ -133,10 +144,9 @@ def test_a_job_takes_one_more_query_and_lets_one_go(
     try:
         with sending(job.send):
             wait_until(lambda: engine.metrics()["queries"]["q7"].get("state_bytes", 0) > 0)
-            # An epoch ends once class critical has its answers: other classes may answer with the next one.
-            for cls, most in (("critical", 2), ("normal", 3)):
+            for cls in ("critical", "normal"):
                 found = job.change(lambda cls=cls: engine.query(f"new_{cls}", SELECTION, cls=cls))  # type: ignore[misc]
-                assert until_answer(found, f"new_{cls}") <= most
+                assert until_answer(found, f"new_{cls}") <= 2
                 assert until_critical(found) <= 2
             assert until_critical(job.change(lambda: engine.pause("q7"))) <= 2
         before = job.settled(paused="q7")
@@ -155,5 +165,38 @@ def test_a_job_takes_one_more_query_and_lets_one_go(
         assert {each["key"]: each["state_bytes"] for each in after["operators"]} == kept
         assert len(job.delivered) == sum(epoch.taken > 0 for epoch in job.epochs)
         job.check_critical()
+    finally:
+        engine.stop()
+
+
+@pytest.mark.slow  # tests/spark/test_query_changes.py has these cases without Spark
+@pytest.mark.parametrize("queries", [20, 200])
+def test_a_new_query_over_a_column_or_a_stream_that_no_query_has_read(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queries: int
+) -> None:
+    """A column costs no epoch: the lane is restarted before the next one. A stream gets a lane of its own. Until Spark
+    brings its first rows other lanes may have epochs, but with these rows the query answers."""
+    job = Job(spark, tmp_path, queries, monkeypatch)
+    engine = job.engine
+    engine.start()
+    try:
+        with sending(job.send_both):
+            wait_until(lambda: len(job.delivered) > 3)
+            found = job.change(lambda: engine.query("column", "SELECT w FROM s WHERE w % 3 <> 0"))
+            assert until_answer(found, "column") <= 2
+            assert until_critical(found) <= 2
+            known = len(job.epochs[-1].commit.lanes)
+            engine.query("stream", "SELECT x FROM other")
+            first = job.changed
+            wait_until(lambda: any(epoch.rows.get("stream") for epoch in job.epochs[first:]))
+
+        def newest(epoch: Epoch) -> list[int]:
+            """The newest batches of the lanes that were added."""
+            return list(epoch.commit.lanes.values())[known:]
+
+        brought = {epoch.number for before, epoch in pairwise(job.epochs) if newest(epoch) > newest(before)}
+        found = job.epochs[first:]
+        assert until_answer(found, "stream", lambda epoch: epoch.number in brought) <= 2
+        assert until_answer(found, "alarm", lambda epoch: epoch.taken > 0 and epoch.number not in brought) <= 2
     finally:
         engine.stop()

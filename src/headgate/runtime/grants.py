@@ -55,6 +55,8 @@ class GrantRunner:
         soon: float | None = None,
         interrupted: Callable[[], bool] | None = None,
         serving: Collection[str] = (),
+        awaited: Collection[str] = (),
+        patience: float = inf,
     ) -> Report:
         """See `Network.run`."""
         began = self._clock()
@@ -80,14 +82,10 @@ class GrantRunner:
         asked = serving or interrupted is not None or hurry < inf
         if serving and over():
             pass
-        elif self._wanted_threads == 1:
-            self.flow.over = over if asked else never
-            try:
-                self._run_here(until, over if asked else None)
-            finally:
-                self.flow.over = never
         else:
-            self._workers.run(until, over if asked else None)
+            self._run_until(until, over if asked else None)
+        if awaited:
+            self._run_first(awaited, self._clock() + patience, interrupted)
         with self._control.lock:
             return Report(
                 self._clock() - began,
@@ -108,6 +106,35 @@ class GrantRunner:
         """See `Network.close`."""
         with self._control.lock:
             self._workers.resize(0)
+
+    def _run_until(self, until: float, over: Callable[[], bool] | None) -> None:
+        """Runs grants until no unit is ready, until `until`, or until `over()`."""
+        if self._wanted_threads > 1:
+            self._workers.run(until, over)
+            return
+        self.flow.over = over or never
+        try:
+            self._run_here(until, over)
+        finally:
+            self.flow.over = never
+
+    def _run_first(self, queries: Collection[str], until: float, interrupted: Callable[[], bool] | None) -> None:
+        """Runs what waits for some queries, before everything else; ends if another query fails meanwhile."""
+        lock, state = self._control.lock, self._state
+        loop = state.loop
+        edges = loop.edges_to(queries)
+
+        def over() -> bool:
+            replaced = state.loop is not loop
+            return replaced or not loop.waits_on(edges) or (interrupted is not None and interrupted())
+
+        with lock:
+            if over():
+                return
+            loop.scheduler.first(edges)
+        self._run_until(until, over)
+        with lock:
+            loop.scheduler.first(())
 
     def _run_here(self, until: float, over: Callable[[], bool] | None) -> None:
         flow, control, clock = self.flow, self._control, self._clock

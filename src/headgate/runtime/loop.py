@@ -11,7 +11,7 @@ threads by a real clock, sizes trains by measured time, and counts and limits me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import nsmallest
 from math import inf
 
@@ -404,6 +404,17 @@ class Loop:
         """Whether anything waits for a class, by its place in `Topology.classes`, or for a higher one."""
         rows = self._state.rows
         return any(rows[edge] for edges in self._class_edges[: cls + 1] for edge in edges)
+
+    def waits_on(self, edges: Iterable[int]) -> bool:
+        """Whether anything waits on one of these edges."""
+        rows = self._state.rows
+        return any(rows[edge] for edge in edges)
+
+    def edges_to(self, queries: Collection[str]) -> list[int]:
+        """The edges to the operators of some queries."""
+        topology = self.view.topology
+        wanted = {number for number, query in enumerate(topology.queries) if query.name in queries}
+        return [edge.id for edge in topology.edges if not wanted.isdisjoint(topology.serves[edge.consumer])]
 
     def highest_class(self, streams: Iterable[str]) -> int:
         """The place in `Topology.classes` of the highest class that reads one of these streams; the last if none does.

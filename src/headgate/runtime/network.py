@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -190,6 +191,8 @@ class Network:
         soon: float | None = None,
         interrupted: Callable[[], bool] | None = None,
         serving: Collection[str] = (),
+        awaited: Collection[str] = (),
+        patience: float = inf,
     ) -> Report:
         """Runs grants until no unit is ready or the budget (s) is spent; the remaining rows stay in the queues.
 
@@ -197,8 +200,11 @@ class Network:
         With `serving`, names of streams, it ends as soon as nothing waits for the highest class that reads one of them.
         It also ends when `interrupted()`, which is called after every grant, by any thread and under the lock.
         With several threads it returns when none of them runs a grant any more.
+
+        Then, for at most `patience` seconds, it runs what still waits for the `awaited` queries, whatever their class,
+        before everything else.
         """
-        return self._grants.run(budget, soon, interrupted, serving)
+        return self._grants.run(budget, soon, interrupted, serving, awaited, patience)
 
     def start_threads(self) -> None:
         """Starts the threads that `run` uses, if it uses any: with the niceness of this thread, not that of `run`'s."""

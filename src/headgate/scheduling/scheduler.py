@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from headgate.scheduling.cut import Cut, Units
@@ -73,6 +74,16 @@ class Scheduler:
         """The results of a class are awaited now; see `Selector.prefer`."""
         self.selector.prefer(cls)
 
+    def first(self, edges: Collection[int]) -> None:
+        """What waits on these edges, and what becomes of it there, is granted before everything else. Without edges,
+        and once nothing waits there, the policy decides again. Called while no grant runs; no effect while queues are
+        drained for a new cut."""
+        if edges and not self.changing:
+            self._draining = self._upstream_last(edges)
+        elif not edges and self._draining:
+            # Its selector has not seen these grants.
+            self._change(self._target)
+
     def finished(self, unit: int, now: float, elapsed: float, rows_in: float, rows_out: float) -> None:
         self._running -= 1
         if self._draining:
@@ -121,14 +132,17 @@ class Scheduler:
         rows = self.view.queues.rows
         full = frozenset(e for e, waiting in enumerate(rows) if waiting > 0 and e not in cut.queued)
         if full:
-            depth = {o: place for place, o in enumerate(self.view.topology.order)}
-            edges = self.view.topology.edges
-            # Upstream first (the list is consumed from its end): rows that it passes downstream are drained after it.
-            self._draining = sorted(full, key=lambda e: -depth[edges[e].consumer])
+            self._draining = self._upstream_last(full)
             self._install(replace(cut, queued=cut.queued | full))
         else:
             self._draining = []
             self._install(cut)
+
+    def _upstream_last(self, chosen: Collection[int]) -> list[int]:
+        """Edges in the order in which they are drained, from the end: rows are drained after they go downstream."""
+        depth = {o: place for place, o in enumerate(self.view.topology.order)}
+        edges = self.view.topology.edges
+        return sorted(chosen, key=lambda e: -depth[edges[e].consumer])
 
     def _drain(self, now: float) -> Grant | None:
         rows = self.view.queues.rows

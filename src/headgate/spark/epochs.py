@@ -294,7 +294,7 @@ class Epochs:
         budget = self.budget
         if finish or drain:
             budget = None
-        elif self.waiting and not self.follow_up and not self.change_pending:
+        elif self.waiting and not self.follow_up:
             # The hosts process the backlog between epochs. An epoch that waits for them would delay new rows.
             budget = 0.0
         request = self._request(None, time.time(), budget, finish)

@@ -30,6 +30,10 @@ SOON = 0.02
 """Seconds after which an epoch with new rows ends once the highest class has its results: these are published with its
 commit, and the background thread goes on with the rest."""
 
+FIRST = 0.2
+"""Seconds that an epoch may take longer so that queries which were added, of any class, answer with the first epoch
+that brings rows for them."""
+
 
 class Refused(Exception):
     """The host does not do what a request asks; `kind` is that of the message that says so."""
@@ -251,7 +255,7 @@ class Host:
         soon = None if request.packing is None or request.finish else SOON
         # A backlog that has outlasted an epoch outlasts this one: the results that can be had now are not kept waiting.
         serving = resident.fed if epoch.behind and soon is not None else ()
-        report = network.run(request.budget, soon, interrupted=lambda: turn.over, serving=serving)
+        report = network.run(request.budget, soon, lambda: turn.over, serving, awaited=resident.awaited, patience=FIRST)
         turn.check()
         ran = time.perf_counter()
         resident.fail_together()

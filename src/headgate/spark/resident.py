@@ -30,6 +30,7 @@ from headgate.spark.key_load import Counts, KeyLoad
 from headgate.spark.local_plan import LocalPlan
 from headgate.spark.messages import EpochRequest, ExchangedRows, ExpressionFailure, Place
 from headgate.spark.packing import Packing
+from headgate.spark.placement import streams_of
 from headgate.spark.plan import Plan
 from headgate.spark.shipping import make_importable
 from headgate.spark.verdicts import Verdict
@@ -84,6 +85,9 @@ class ResidentNetwork:
         self._key_load = KeyLoad(self._local.by_key, self._local.key_slots)
         self._writers = HostWriters(plan.delivery, self._checkpoint, self._run, self._replica)
         self._dead: list[pa.RecordBatch] = []
+        # Queries that were added while the network ran and have had no rows yet, and the streams of the present epoch.
+        self._added: set[str] = set()
+        self._entered: set[str] = set()
         self._record = record
         self._verdicts = {verdict.stage: verdict for verdict in verdicts}
         self._guilty = self._guilty_functions()
@@ -164,8 +168,10 @@ class ResidentNetwork:
 
     def begin(self, epoch: int, attempt: str) -> None:
         """All files written from now on belong to this attempt at an epoch."""
+        self._added.difference_update(self.awaited)
         self._arrived: set[str] = set()
         self._fed: set[str] = set()
+        self._entered = set()
         self._store.begin(epoch, attempt)
 
     def follow(self, name: str) -> None:
@@ -211,6 +217,7 @@ class ResidentNetwork:
                 failure = self._obstacle(query)
                 if failure is None:
                     self.network.add(query)
+                    self._added.add(new)
                 else:
                     self.network.refuse(failure)
 
@@ -273,6 +280,7 @@ class ResidentNetwork:
                     if rows.num_rows and name in self.network.streams:
                         self._key_load.add(name, rows)
                         self.network.push(name, rows, sent.arrived, advance=False)
+                        self._entered.add(name)
         for fragment, watermark in reached.items():
             for name in self._local.local_names(fragment):
                 if name in self.network.streams:
@@ -312,6 +320,7 @@ class ResidentNetwork:
                     self._key_load.add(name, part)
                     self.network.push(name, part, since, advance=False)
                     self._fed.add(name)
+                    self._entered.add(name)
         return int(packed.num_rows)
 
     def fed_all(self, since: float) -> None:
@@ -328,6 +337,16 @@ class ResidentNetwork:
     def fed(self) -> tuple[str, ...]:
         """The streams of the network into which rows have been pushed in this epoch."""
         return tuple(sorted(self._fed))
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """The queries that were added while the network ran and get their first rows in this epoch."""
+        running = self.network.queries
+        return tuple(
+            name
+            for name in sorted(self._added)
+            if name in running and not self._entered.isdisjoint(streams_of(running[name].plan))
+        )
 
     def _without_flaws(self, stream: str, rows: pa.RecordBatch, flaws: pa.StringArray) -> pa.RecordBatch:
         """Moves malformed rows to the dead letters and returns the others."""
