@@ -9,6 +9,7 @@ import pytest
 
 from headgate.connectors.registry import connectors
 from headgate.graph.queries import Query
+from headgate.spark.placement import Placement
 from headgate.spark.placing import place
 from headgate.sql import Catalog
 from tests.replicas.harness import Replicas, in_fragments
@@ -20,14 +21,14 @@ USING json OPTIONS (path 'unused');
 ROWS, BATCHES = 101, 10
 
 
-def rows(batch: int) -> pa.RecordBatch:
+def rows(batch: int, count: int = ROWS) -> pa.RecordBatch:
     """The rows of one second."""
-    numbers = range(batch * ROWS, (batch + 1) * ROWS)
+    numbers = range(batch * ROWS, batch * ROWS + count)
     return pa.record_batch(
         {
-            "ts": pa.array([batch * 1_000_000 + n for n in range(ROWS)], pa.timestamp("us", "UTC")),
+            "ts": pa.array([batch * 1_000_000 + n for n in range(count)], pa.timestamp("us", "UTC")),
             "k": pa.array([n % 5 for n in numbers], pa.int32()),
-            "v": pa.array([3] * ROWS, pa.int32()),
+            "v": pa.array([3] * count, pa.int32()),
         }
     )
 
@@ -105,3 +106,28 @@ def test_rows_of_the_lowest_utility_go_first_on_every_route() -> None:
     kept = [row["k"] for row in replicas.table("q").to_pylist()]
     assert len(kept) == ROWS * BATCHES - lost
     assert sum(k >= 3 for k in kept) == sum(n % 5 >= 3 for n in range(ROWS * BATCHES))
+
+
+@pytest.mark.parametrize(
+    "select",
+    ["SELECT count(*) AS n FROM s", f"SELECT k, count(*) AS n FROM s GROUP BY {WINDOW}, k"],
+    ids=["divided", "by key"],
+)
+def test_rows_that_no_row_stands_for_yet_move_with_the_state(select: str) -> None:
+    """Most batches have one row, which is dropped."""
+    catalog = Catalog(None, "UTC", connectors())
+    catalog.execute(f"{STREAM} CREATE QUERY q WITH (accuracy = '10%', scaled = true) AS {select}")
+    query = replace(catalog.queries["q"], shed=0.8)
+    parts = in_fragments([query])
+    replicas = Replicas(parts, place(parts, 2), declared=[query])
+    batch = 0
+    for homes in (1, 3, 1, 2):
+        for _ in range(7):
+            replicas.epoch([("s", rows(batch, 1))])
+            batch += 1
+        parts = [query] if homes == 1 else in_fragments([query])
+        replicas.rescale(Placement.single((query,)) if homes == 1 else place(parts, homes), parts)
+    replicas.epoch([("s", rows(batch))])
+    replicas.finish()
+    found = replicas.table("q").to_pylist()
+    assert sum(row["n"] for row in (found if "window" in select else found[-1:])) == batch + ROWS

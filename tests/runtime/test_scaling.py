@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -138,6 +139,45 @@ def test_no_row_is_lost_when_the_share_changes_between_small_batches(folder: Fol
     run.network.run()
     run.finish()
     assert [(row["n"], row["t"]) for row in run.found] == [(50, 150)]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_rows_that_no_row_stands_for_yet_survive_a_restart(folder: Folder, share: float) -> None:
+    """Also if nothing is shed after the restart, as in the first epochs of an engine."""
+    run = Shed(declared(WINDOWS.format(window="window(ts, '1 hour')"))["p"], folder, share=0.7)
+    for second in range(40):
+        run.network.push("s", rows(second, 1))
+        if second % 2:
+            run.restart()
+    run.query = replace(run.query, shed=share)
+    run.restart()
+    run.network.push("s", rows(40, 10))
+    run.network.run()
+    run.finish()
+    assert [(row["n"], row["t"]) for row in run.found] == [(50, 150)]
+
+
+def test_what_load_shedding_carries_over_is_dropped_with_its_query(folder: Folder) -> None:
+    run = Shed(declared(TOTALS)["p"], folder, share=0.7)
+    for second in range(2):
+        run.network.push("s", rows(second, 1))
+    manifest = json.loads(json.dumps(run.network.snapshot()))
+    assert [(each["queries"], each["unrepresented"]) for each in manifest["shedding"]] == [(["p"], 1)]
+    run.query = declared(TOTALS.replace("QUERY p", "QUERY r"))["r"]
+    run.network = run._network()
+    run.network.restore(manifest)
+    assert run.network.snapshot()["shedding"] == []
+
+
+def test_a_snapshot_of_an_earlier_version_is_restored(folder: Folder) -> None:
+    run = Shed(declared(TOTALS)["p"], folder, share=0.5)
+    run.feed(range(3))
+    manifest = run.network.snapshot()
+    del manifest["shedding"]
+    run.network = run._network()
+    run.network.restore(manifest)
+    run.feed(range(3, 6))
+    assert sum({row["k"]: row["n"] for row in run.found}.values()) == 60
 
 
 def test_a_leaf_that_a_query_shares_which_is_not_scaled_is_not_shed(folder: Folder) -> None:

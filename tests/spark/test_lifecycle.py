@@ -83,8 +83,7 @@ def test_a_life(spark: Any, tmp_path: Path, replicas: int) -> None:
     assert (len(values(engine, "kept")), len(values(engine, "lost"))) == (50, 50)
     assert state(engine, "kept") == "paused"
     if replicas == 2:
-        with pytest.raises(ValueError, match="is paused, and its rows cannot be moved"):
-            engine.rescale(1)
+        engine.rescale(1)
     # Without an epoch after it: a restart knows it all the same.
     engine.stop_query("windows")
     engine.stop()

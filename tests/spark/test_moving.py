@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from headgate.operators.batch import FOREVER
+from headgate.spark import epochs
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.messages import Place
 from tests.spark.inline_replicas import ReplicaRun
@@ -87,3 +89,138 @@ def test_a_replica_reads_only_the_rows_of_fragments_that_it_receives(
     sent = {each.place for epoch in run.done for each in epoch.commit.exchange}
     assert len(sent) == 3
     assert {place: read[place] for place in sent} == dict.fromkeys(sent, 1)
+
+
+QUERIES = f"""
+CREATE QUERY sums AS {SUMS};
+CREATE QUERY some AS SELECT k, v FROM s WHERE v > 50;
+CREATE QUERY whole AS SELECT count(*) AS n FROM s;
+CREATE QUERY windows AS SELECT window(ts, '5 seconds') AS w, k, count(*) AS n
+FROM s GROUP BY window(ts, '5 seconds'), k;
+"""
+NAMES = ("sums", "some", "whole", "windows")
+
+
+def paused(how: str) -> str:
+    return "".join(f"PAUSE QUERY {name} {how} ROWS;" for name in NAMES)
+
+
+def answers(*runs: ReplicaRun) -> dict[str, object]:
+    """All results; of those that update, the newest."""
+    found = {name: [row for run in runs for row in run.results(name)] for name in NAMES}
+    return {
+        "sums": {row[0]: row[:3] for row in found["sums"]},
+        "some": Counter(map(repr, found["some"])),
+        "whole": found["whole"][-1][0],
+        "windows": Counter(map(repr, found["windows"])),
+    }
+
+
+def dropped(run: ReplicaRun) -> int:
+    """The rows that a paused query has lost, by the last commit."""
+    manifests = [run.checkpoint.manifest(place) for place in run.epochs.commit.snapshots]
+    return sum(manifest.get("dropped", {}).get("some", 0) for manifest in manifests)
+
+
+def life(root: Path, how: str, before: int, after: int, restarted: bool) -> dict[str, object]:
+    """The answers of queries that are paused while the number of replicas changes."""
+    root.mkdir()
+    first = run = ReplicaRun(root, STREAM + QUERIES, before, kept=1000)
+    run.bring(0, "s", rows(0))
+    run.catalog.execute(paused(how))
+    run.rescale(before)
+    run.settle()
+    emitted = {name: len(run.results(name)) for name in NAMES}
+    run.bring(1, "s", rows(1))
+    run.bring(2, "s", rows(2))
+    lost = dropped(run)
+    assert (lost > 0) == (how == "DROP")
+    if restarted:
+        run = ReplicaRun(root, STREAM + QUERIES + paused(how), after, kept=1000)
+    else:
+        run.rescale(after)
+    assert dropped(run) == lost
+    run.settle()
+    run.bring(3, "s", rows(3))
+    runs = dict.fromkeys((first, run))
+    assert {name: sum(len(each.results(name)) for each in runs) for name in NAMES} == emitted, (
+        "paused queries are silent"
+    )
+    for name in NAMES:
+        run.catalog.resume_query(name)
+    run.rescale(after)
+    run.bring(4, "s", rows(4))
+    run.finish()
+    return answers(*runs)
+
+
+QUICK = {(1, 2, "KEEP", False), (2, 1, "DROP", True), (2, 3, "KEEP", True)}
+MOVES = product([(1, 2), (2, 3), (2, 1)], ["KEEP", "DROP"], [False, True])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "how", "restarted"),
+    [
+        pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow)
+        for case in ((*replicas, how, restarted) for replicas, how, restarted in MOVES)
+    ],
+)
+def test_paused_queries_move_and_stay_silent(
+    tmp_path: Path, before: int, after: int, how: str, restarted: bool
+) -> None:
+    """They answer as if they had not moved, once they are resumed."""
+    found = life(tmp_path / "moved", how, before, after, restarted)
+    assert found == life(tmp_path / "stayed", how, before, before, False)
+    assert found["whole"] == (300 if how == "KEEP" else 120)
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
+def test_the_rows_of_a_paused_query_that_is_gone_are_dropped(tmp_path: Path, before: int, after: int) -> None:
+    script = f"{STREAM} CREATE QUERY sums AS {SUMS};"
+    run = ReplicaRun(tmp_path, script + "CREATE QUERY whole AS SELECT count(*) AS n FROM s;", before)
+    run.catalog.pause_query("whole")
+    run.rescale(before)
+    run.bring(0, "s", rows(0))
+    again = ReplicaRun(tmp_path, script, after)
+    again.bring(1, "s", rows(1))
+    assert sum(row[1] for row in again.results("sums")) == 120
+    assert again.results("whole") == []
+    assert not any(again.checkpoint.manifest(each)["outboxes"] for each in again.epochs.commit.snapshots)
+
+
+def test_a_paused_query_that_answers_once_does_so_after_the_move(tmp_path: Path) -> None:
+    run = ReplicaRun(tmp_path, f"{STREAM} CREATE QUERY one ONCE AS SELECT v FROM s;", 1, kept=1000)
+    run.catalog.pause_query("one")
+    run.rescale(1)
+    run.bring(0, "s", rows(0))
+    run.rescale(2)
+    run.settle()
+    assert (run.epochs.commit.ended, run.results("one")) == ((), [])
+    run.catalog.resume_query("one")
+    run.rescale(2)
+    run.settle()
+    assert run.epochs.commit.ended == ("one",)
+    assert sorted(run.results("one")) == sorted((value,) for value in rows(0).column("v").to_pylist())
+
+
+def test_a_move_that_fails_leaves_queries_paused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise ValueError("no")
+
+    run = ReplicaRun(tmp_path, STREAM + QUERIES, 1, kept=1000)
+    run.catalog.execute(paused("KEEP"))
+    run.rescale(1)
+    run.bring(0, "s", rows(0))
+    with monkeypatch.context() as patched:
+        patched.setattr(epochs, "moved", full)
+        with pytest.raises(ValueError, match="no"):
+            run.rescale(2)
+    assert run.epochs.plan.paused == set(NAMES)
+    run.settle()
+    run.bring(1, "s", rows(1))
+    assert not any(run.results(name) for name in NAMES)
+    for name in NAMES:
+        run.catalog.resume_query(name)
+    run.rescale(1)
+    run.settle()
+    assert answers(run)["whole"] == 120

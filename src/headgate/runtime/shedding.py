@@ -3,7 +3,8 @@
 Rows are dropped for an operator that reads a stream (a leaf) if all queries that it serves are shed, and all or none of
 them are scaled: the least of their shares, and never more, since the fraction of a row that is left over is carried to
 the next batch. Without a utility expression rows are chosen at random; with one, those with the lowest values are
-dropped first. What comes from another replica is not shed: its rows were, where they entered.
+dropped first. What comes from another replica is not shed: its rows were, where they entered. A snapshot has the
+fractions that are left over and the rows that no row stands for yet (`saved`).
 """
 
 from __future__ import annotations
@@ -129,6 +130,33 @@ def shedding_of(
             if known is not None and known.scaled == leaf.scaled:
                 leaf.carried, leaf.unrepresented = known.carried, known.unrepresented
             leaves.setdefault(stream, []).append(leaf)
+    return Shedding(leaves)
+
+
+def saved(shedding: Shedding) -> list[dict[str, Any]]:
+    """What is carried over to the next batches, as plain values."""
+    return [
+        {
+            "stream": stream,
+            "queries": sorted(outbox.query.name for outbox in leaf.losers),
+            "scaled": leaf.scaled,
+            "carried": leaf.carried,
+            "unrepresented": leaf.unrepresented,
+        }
+        for stream, leaves in shedding.leaves.items()
+        for leaf in leaves
+        if leaf.carried or leaf.unrepresented
+    ]
+
+
+def restored(known: Sequence[Mapping[str, Any]], outboxes: Mapping[str, Outbox]) -> Shedding:
+    """A load shedding that `shedding_of` continues; without what belongs to queries that are gone."""
+    leaves: dict[str, list[ShedLeaf]] = {}
+    for each in known:
+        if all(name in outboxes for name in each["queries"]):
+            losers = [outboxes[name] for name in each["queries"]]
+            figures = {name: each[name] for name in ("carried", "scaled", "unrepresented")}
+            leaves.setdefault(each["stream"], []).append(ShedLeaf(0.0, frozenset(), losers, **figures))
     return Shedding(leaves)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from headgate.runtime import shedding
 from headgate.runtime.current import feed_current_rows
 from headgate.runtime.dataflow import Wiring, plan_key
 from headgate.runtime.latency import Latency
@@ -52,6 +53,8 @@ def save(state: NetworkState) -> dict[str, Any]:
         "performance": asdict(state.loop.view.performance),
         "figures": state.saved_figures.text(state),
         "dropped": {name: outbox.dropped for name, outbox in state.outboxes.items() if outbox.dropped},
+        # Not in snapshots of earlier versions.
+        "shedding": shedding.saved(state.loop.shedding),
         "watermarks": dict(state.watermarks),
         "marked": dict(state.sent),
         "policy": {"text": described(state.policy), "state": state.policy.state()},
@@ -90,11 +93,12 @@ def restore(state: NetworkState, manifest: Mapping[str, Any]) -> None:
             state.state_parts.load(stage, manifest["operators"][stage.key])
     figures = json.loads(manifest["figures"])
     _restore_counters(state.wiring, figures["counters"])
-    _restore_outboxes(state.outboxes, figures["outboxes"])
     for name, dropped in manifest.get("dropped", {}).items():
         if name in state.outboxes:
             state.outboxes[name].dropped = dropped
+    state.loop.shedding = shedding.restored(manifest.get("shedding", ()), state.outboxes)
     _restore_batches(state, manifest)
+    _restore_outboxes(state.outboxes, figures["outboxes"])
     feed_current_rows(state, state.graph.queries.keys() - figures["outboxes"].keys())
     # Again, now that rows wait: the scheduler and the statistics start from them.
     state.rebuild(figures["statistics"])
@@ -210,6 +214,9 @@ def _restore_outboxes(outboxes: Mapping[str, Outbox], state: Mapping[str, Any]) 
         if name in state:
             outbox.rows = state[name]["rows"]
             outbox.latency = Latency.of(state[name]["latency"])
+        else:
+            # Results that were moved from another replica have no figures.
+            outbox.rows = sum(queued.count for queued in outbox.waiting)
 
 
 def _restore_counters(wiring: Wiring, state: Mapping[str, Sequence[float]]) -> None:

@@ -133,6 +133,7 @@ class Epochs:
         self._waited: dict[str, float] = {}
         self._streams_read: dict[str, list[str]] = {}
         self._idle = IdleStreams(clock)
+        self._withheld: tuple[str, ...] = ()
 
     @property
     def plan(self) -> Plan:
@@ -147,12 +148,6 @@ class Epochs:
             old = self.known_plan(plan.replicas)
         # Where every stream has ended, nothing continues with the state.
         if old is not None and self.commit.replicas and not self.commit.complete and must_move(old, plan):
-            paused = sorted(query.name for query in old.queries if query.pause)
-            if paused:
-                raise CheckpointError(
-                    f"checkpoint {self._checkpoint.name}: query {paused[0]} is paused, and its rows cannot be moved to"
-                    " other replicas; resume or stop it before the number of replicas changes"
-                )
             self._move(old, plan)
         self._plan = plan
         self._plan_name = plan.save(self._checkpoint)
@@ -245,12 +240,30 @@ class Epochs:
 
     def _move(self, old: Plan, new: Plan) -> None:
         """Moves all state to the replicas of another plan: runs epochs under the old plan until no rows wait, then one
-        that only names the new snapshots."""
-        self._plan, self._plan_name = old, old.save(self._checkpoint)
-        while True:
-            self._repeat(lambda: self._backlog_epoch(finish=False, drain=True))
-            if not self.follow_up and not self.waiting:
-                break
+        that only names the new snapshots.
+
+        Rows of paused queries are processed, too, but their results wait until they are resumed; those of paused
+        queries that the new plan does not have are dropped. If it fails, the old plan stays.
+        """
+        kept = {query.name for query in new.queries}
+        drained = old.without(old.paused - kept).resumed()
+        self._withheld = tuple(sorted(old.paused | new.paused))
+        try:
+            self._plan, self._plan_name = drained, drained.save(self._checkpoint)
+            while True:
+                self._repeat(lambda: self._backlog_epoch(finish=False, drain=True))
+                if not self.follow_up and not self.waiting:
+                    break
+            self._divide(old, new)
+        except Exception:
+            before, self._plan, self._plan_name = self._plan_name, old, old.save(self._checkpoint)
+            self.change_pending |= self._plan_name != before
+            raise
+        finally:
+            self._withheld = ()
+
+    def _divide(self, old: Plan, new: Plan) -> None:
+        """An epoch that only names new snapshots: the state of drained replicas, divided for another plan."""
         began = time.perf_counter()
         snapshots, files, event_times = moved(self._checkpoint, self.commit, old, new, uuid.uuid4().hex[:8])
         running = {query.name for query in new.run_queries}
@@ -369,6 +382,7 @@ class Epochs:
             exchange=self.commit.exchange,
             reached=self.commit.reached,
             idle=self._idle.watermarks(self.commit.event_times),
+            withheld=self._withheld,
         )
         hosts = [*self.hosts, *(None for _ in range(replicas))]
         files = [place.file for place in self.commit.snapshots] or [""] * replicas

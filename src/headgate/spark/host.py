@@ -260,7 +260,7 @@ class Host:
         ran = time.perf_counter()
         resident.fail_together()
         reached = network.reached
-        cut = resident.cut(request.epoch, epoch.attempt)
+        cut = resident.cut(request.epoch, epoch.attempt, request.withheld)
         snapshot, files, delivered = resident.save(cut)
         exchange = resident.send(cut)
         saved = time.perf_counter()

@@ -104,6 +104,8 @@ class EpochRequest:
       `reached`: the watermark behind the rows of each fragment, the lowest of all senders
     - `idle`: the watermarks of idle streams (`idle_streams.py`)
     - `tasks`: number of tasks that bring the rows of the epoch to this host; the last one gets the answer
+    - `withheld`: paused queries whose rows are processed all the same, so that their state can move (`moving.py`);
+      their results stay in the network
     """
 
     run: str
@@ -133,6 +135,7 @@ class EpochRequest:
     reached: Mapping[str, int] = field(default_factory=dict)
     idle: Mapping[str, int] = field(default_factory=dict)
     tasks: int = 1
+    withheld: tuple[str, ...] = ()
 
     def text(self) -> str:
         return json.dumps(vars(self), separators=(",", ":"), default=vars)
@@ -155,6 +158,7 @@ class EpochRequest:
                     for name in ("expression_failures", "failed_elsewhere")
                 },
                 "exchange": exchanged(found["exchange"]),
+                "withheld": tuple(found["withheld"]),
             }
         )
 

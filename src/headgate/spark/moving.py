@@ -41,7 +41,7 @@ def moved(
     checkpoint: Checkpoint, commit: Commit, old: Plan, new: Plan, attempt: str
 ) -> tuple[tuple[Place, ...], tuple[str, ...], dict[str, int]]:
     """The snapshots of the new replicas for the epoch after `commit`, all files that they need, and the newest event
-    time of each stream. No rows may wait under the old plan."""
+    time of each stream. No rows may wait under the old plan; results may, those of paused queries."""
     manifests = [checkpoint.manifest(place) for place in commit.snapshots]
     sources, targets = [], []
     for manifest in manifests:

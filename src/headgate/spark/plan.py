@@ -70,6 +70,19 @@ class Plan:
             parts=tuple(part for part in self.parts if part.name not in gone),
         )
 
+    @property
+    def paused(self) -> frozenset[str]:
+        """The names of the paused queries."""
+        return frozenset(query.name for query in self.queries if query.pause)
+
+    def resumed(self) -> Plan:
+        """The plan with no query paused. `known` stays: after a restart they are paused again."""
+        return replace(
+            self,
+            queries=tuple(replace(query, pause="") for query in self.queries),
+            parts=tuple(replace(part, pause="") for part in self.parts),
+        )
+
     def save(self, checkpoint: Checkpoint) -> str:
         """Writes it where every host finds it, and returns its name."""
         with checkpoint.saving:

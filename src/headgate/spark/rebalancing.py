@@ -42,7 +42,7 @@ class Rebalancing:
         that pays."""
         self._balance.report(metrics, key_rows)
         plan = self._epochs.plan
-        # Rows that wait for a paused query cannot be moved.
+        # A move processes the rows that wait for paused queries: nobody has asked for that now.
         if plan.placement is None or any(query.pause for query in plan.queries):
             return
         better = self._balance.better(plan.run_queries, plan.placement)

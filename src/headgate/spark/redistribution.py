@@ -1,13 +1,14 @@
 """Moves the state of operators to the replicas of another placement: rows of state go to the owners of their keys.
 
-All replicas must be at the same point: no rows wait, all results are taken, and all watermarks are sent. The state of a
-query that is not in both placements is dropped, and a new query starts without state.
+All replicas must be at the same point: no rows wait, all results are taken but those of paused queries
+(`waiting_results.py`), and all watermarks are sent. The state of a query that is not in both placements is dropped, and
+a new query starts without state.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from headgate.graph.expressions import Column, Expr, in_terms_of
 from headgate.graph.operators import Operator, Partial
+from headgate.graph.operators.source import INTERNAL
 from headgate.graph.queries import Query
 from headgate.operators.batch import Arrival, Batch
 from headgate.operators.contract import Snapshot
@@ -34,6 +36,7 @@ from headgate.spark import exchange
 from headgate.spark.key_slots import owners
 from headgate.spark.placement import Placement, Route, renamed, streams_of
 from headgate.spark.splitting import traced
+from headgate.spark.waiting_results import moved_results
 
 Ints = npt.NDArray[np.int64]
 Owners = Callable[[Sequence[pa.Array]], Ints]
@@ -58,8 +61,8 @@ def redistributed(
     are not at the same point, or if rows wait in one.
     """
     for manifest in manifests:
-        if manifest["queues"] or manifest["outboxes"]:
-            raise ValueError("state can be moved only when no rows and no results wait; drain the queues first")
+        if manifest["queues"]:
+            raise ValueError("state can be moved only when no rows wait; drain the queues first")
     states = [
         {
             key: Snapshot({name: read_part(store, part) for name, part in state["parts"].items()}, state["meta"])
@@ -69,20 +72,26 @@ def redistributed(
     ]
     failures = {failure["query"]: failure for manifest in manifests for failure in manifest["failures"]}
     found = []
+    shedding = _carried_over(queries, old, new, manifests)
+    results = moved_results(queries, new, manifests, sources, targets)
+    dropped = _dropped({query.name for query in queries}, new, manifests)
     for replica, moved in enumerate(moved_states(queries, old, new, states)):
         operators = {key: _written(targets[replica], key, state) for key, state in moved.items()}
+        batches, outboxes = results[replica]
         names = _watermarks(old, new, replica, [manifest["watermarks"] for manifest in manifests])
         found.append(
             {
                 "version": VERSION,
-                "parts": parts_of([], operators),
-                "batches": [],
+                "parts": parts_of(batches, operators),
+                "batches": batches,
                 "items": [],
                 "queues": {},
-                "outboxes": {},
+                "outboxes": outboxes,
                 "operators": operators,
                 "performance": asdict(Performance()),
                 "figures": json.dumps({"counters": {}, "outboxes": {}, "statistics": {}}),
+                "dropped": dropped[replica],
+                "shedding": shedding[replica],
                 "watermarks": names,
                 "marked": names,
                 "policy": {"text": ""},
@@ -237,3 +246,42 @@ def _watermarks(old: Placement, new: Placement, replica: int, known: Sequence[Ma
         for stream, route in routes.items()
         if stream in reached
     }
+
+
+def _carried_over(
+    queries: Sequence[Query], old: Placement, new: Placement, manifests: Sequence[Mapping[str, Any]]
+) -> list[list[dict[str, Any]]]:
+    """What load shedding carries over (`runtime/shedding.py`), for each new replica: all is given to the first that has
+    the operators. What is shed together with a query that is gone is left out."""
+    parts = {query.name: exchange.division_under(query, new).parts for query in queries if query.name in new.routes}
+    found: list[dict[tuple[str, tuple[str, ...], bool], dict[str, Any]]] = [{} for _ in range(new.replicas)]
+    for known in (each for manifest in manifests for each in manifest.get("shedding", ())):
+        routes = old.routes.get(known["queries"][0], {})
+        stream = next((name for name, route in routes.items() if route.local(name) == known["stream"]), "")
+        whole = [name.partition(INTERNAL)[0] for name in known["queries"]]
+        names = [part.name for name in whole for part in parts.get(name, ()) if stream in streams_of(part.plan)]
+        local = {new.routes[name][stream].local(stream) for name in names}
+        if len(names) < len(whole) or len(local) != 1:
+            continue
+        key = (local.pop(), tuple(sorted(names)), known["scaled"])
+        sums = found[new.replica_of(names[0]) or 0].setdefault(key, {"carried": 0.0, "unrepresented": 0})
+        for figure in sums:
+            sums[figure] += known[figure]
+    return [
+        [
+            {"stream": stream, "queries": list(names), "scaled": scaled, **sums}
+            for (stream, names, scaled), sums in each.items()
+        ]
+        for each in found
+    ]
+
+
+def _dropped(queries: Collection[str], new: Placement, manifests: Sequence[Mapping[str, Any]]) -> list[dict[str, int]]:
+    """The rows that paused queries have lost, counted on the first new replica of each."""
+    found: list[dict[str, int]] = [{} for _ in range(new.replicas)]
+    for name, count in ((name, count) for each in manifests for name, count in each.get("dropped", {}).items()):
+        whole = name.partition(INTERNAL)[0]
+        if whole in queries and whole in new.routes:
+            counts = found[new.replica_of(whole) or 0]
+            counts[whole] = counts.get(whole, 0) + count
+    return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -364,14 +364,15 @@ class ResidentNetwork:
         )
         return rows.filter(good)
 
-    def cut(self, epoch: int, attempt: str) -> EpochCut:
-        """Takes all results, and the snapshot that belongs to them. Called while no grant runs."""
+    def cut(self, epoch: int, attempt: str, withheld: Collection[str] = ()) -> EpochCut:
+        """Takes all results but those of paused and `withheld` queries, and the snapshot that belongs to them. Called
+        while no grant runs."""
         network = self.network
         arrivals: dict[str, tuple[int, float, float]] = {}
         found: list[tuple[Query, pa.Table]] = []
         for query in self._plan.queries:
-            # A paused query that keeps its rows keeps its results, too.
-            takes = query.name in network.outboxes and query.pause != "keep"
+            # What a paused query has made before is emitted when it is resumed.
+            takes = query.name in network.outboxes and not query.pause and query.name not in withheld
             results = network.take(query.name) if takes else []
             if results:
                 # The declared query: its sinks and its columns are the same on every replica.
@@ -400,13 +401,13 @@ class ResidentNetwork:
         manifest["failures"] = [self._local.declared(failure).state() for failure in known.values()]
         failed = {name: str(each) for name, each in known.items() if self._reported.get(name) is not each}
         self._reported = known
-        return EpochCut(epoch, attempt, manifest, found, dead, arrivals, failed, sent, self._once())
+        return EpochCut(epoch, attempt, manifest, found, dead, arrivals, failed, sent, self._once(withheld))
 
-    def _once(self) -> dict[str, tuple[int, int]]:
+    def _once(self, withheld: Collection[str]) -> dict[str, tuple[int, int]]:
         """See `EpochAnswer.once`."""
         found: dict[str, tuple[int, int]] = {}
         for query in self._plan.queries:
-            if not query.once:
+            if not query.once or query.pause or query.name in withheld:
                 continue
             parts = [name for name in self._local.parts_of(query.name) if name in self.network.queries]
             if parts:
