@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 import re
 import resource
@@ -113,21 +112,12 @@ def leak(values: pa.Array) -> pa.Array:
 
 
 def keep_threads(values: pa.Array) -> pa.Array:
-    """Starts as many threads as the process can have: a few thousand, as it takes most of the address space before."""
+    """Starts 2,000 threads; then the process can start no other, as each would need more memory than there is."""
     if _bad(values):
-        for exponent in range(46, 41, -1):
-            try:
-                flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-                _kept.append(mmap.mmap(-1, 1 << exponent, flags, 0))
-            except (OSError, ValueError):
-                pass
-        threading.stack_size(1 << 30)
         ended = threading.Event()
-        try:
-            while True:
-                threading.Thread(target=ended.wait, daemon=True).start()
-        except RuntimeError:
-            pass
+        for _ in range(2000):
+            threading.Thread(target=ended.wait, daemon=True).start()
+        threading.stack_size(1 << 46)
     return values
 
 

@@ -36,7 +36,8 @@ CREATE QUERY worse AS SELECT sum(v) AS total FROM bad;
 
 SLOW = {
     *(bad_functions.swallow, bad_functions.keep_threads, bad_functions.start_threads),
-    *(bad_functions.sleep_in_c, bad_functions.lower_limit, bad_functions.keep_sockets),
+    *(bad_functions.sleep_in_c, bad_functions.lower_limit, bad_functions.keep_sockets, bad_functions.keep_files),
+    *(bad_functions.close_all, bad_functions.kill_supervisor, bad_functions.handle_signal),
 }
 RAISING = {bad_functions.leave_politely, bad_functions.handle_signal}
 """These fail in the epoch itself, which nothing repeats."""
@@ -142,6 +143,7 @@ def test_a_slow_leak_ends_the_process_and_the_second_time_its_query(
     assert driver.restored == 3
 
 
+@pytest.mark.slow
 def test_what_a_function_changes_about_its_process_does_not_matter(
     tmp_path: Path, drivers: list[HostDriver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +158,7 @@ def test_what_a_function_changes_about_its_process_does_not_matter(
     assert all(path.stat().st_mode & 0o400 for path in (tmp_path / "ck").rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_a_verdict_survives_the_supervisor(tmp_path: Path, drivers: list[HostDriver]) -> None:
     driver = started(drivers, tmp_path, "leave")
     batches = [rows(number, bad=number == 1) for number in range(3)]
