@@ -8,12 +8,16 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from headgate.spark import record_files
 from headgate.spark.checkpoint import CheckpointError
 from headgate.spark.fitness import CLOSED, Fitness, sign_of
+from headgate.spark.flight_record import SharedFlightRecord
 from headgate.spark.processes import is_doomed
+from headgate.spark.record_files import record_file, remove_left_records
 from headgate.spark.tolls import FATAL, TollWatch
 
 
@@ -128,3 +132,17 @@ def test_a_killed_process_is_doomed_before_it_is_gone() -> None:
         assert is_doomed(process.pid)
         process.wait()
         assert is_doomed(process.pid)
+
+
+def test_records_are_left_for_the_next_supervisor_until_their_owner_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_files, "_MEMORY", tmp_path)
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    mine, orphaned = (record_file(tmp_path, "0123", owner) for owner in (os.getpid(), ended.pid))
+    for path in (mine, orphaned):
+        SharedFlightRecord(path)
+    remove_left_records(tmp_path)
+    assert SharedFlightRecord(mine).left
+    assert not SharedFlightRecord(orphaned).left
