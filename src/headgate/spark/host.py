@@ -91,7 +91,8 @@ class Host:
     `address` is part of every answer. `verdicts` are those on earlier processes of this host. `report` is called with
     what the supervisor should know: {"begin": epoch}, and then {"answered": epoch, "after": last committed epoch} or
     {"failed": epoch}. `check` is called with errors of the host's own work that nobody else sees; it does not return if
-    the process cannot go on.
+    the process cannot go on. `before_answer` is called when an answer is ready; it does not return if the answer must
+    not be sent.
     """
 
     def __init__(
@@ -101,11 +102,13 @@ class Host:
         verdicts: Verdicts | None = None,
         report: Callable[[dict[str, Any]], None] = lambda _: None,
         check: Callable[[Exception], None] = lambda _: None,
+        before_answer: Callable[[], None] = lambda: None,
     ) -> None:
         self._address = address
         self._record = record or Unrecorded()
         self._report = report
         self._check_process = check
+        self._before_answer = before_answer
         # A user's function may set another one, and then nobody could read the host's files.
         self._umask = os.umask(0o077)
         os.umask(self._umask)
@@ -269,6 +272,7 @@ class Host:
         exchange = resident.send(cut)
         saved = time.perf_counter()
         grants, seconds = self._background.count()
+        self._before_answer()
         send(
             EpochAnswer(
                 replica=request.replica,

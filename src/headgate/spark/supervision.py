@@ -20,7 +20,15 @@ from headgate.spark.flight_record import RunningStage, SharedFlightRecord
 from headgate.spark.host import Host
 from headgate.spark.host_server import HostServer
 from headgate.spark.messages import HostAddress
-from headgate.spark.processes import end_with_parent, ending_of, is_alive, memory_of_host, resident_bytes, threads_of
+from headgate.spark.processes import (
+    end_with_parent,
+    ending_of,
+    is_alive,
+    is_doomed,
+    memory_of_host,
+    resident_bytes,
+    threads_of,
+)
 from headgate.spark.supervisor import SupervisorSettings
 from headgate.spark.tolls import TollWatch
 from headgate.spark.verdicts import LEAST_TOLL, Death, Verdicts
@@ -182,8 +190,13 @@ class Supervisor:
                     report({"unfit": reason})
                 os._exit(UNFIT)
 
+            def end_if_orphaned() -> None:
+                # If a function that kills the supervisor had its rows answered, it would do it again with the next.
+                if is_doomed(supervisor):
+                    os._exit(UNFIT)
+
             fitness = Fitness(control.fileno(), end_unfit)
-            host = Host(self._address, self._record, self._verdicts, report, fitness.check)
+            host = Host(self._address, self._record, self._verdicts, report, fitness.check, end_if_orphaned)
             server = HostServer(host, self._settings.token, close, fitness.check)
             self._record.raised = fitness.check
             if self._verdicts.measured:
