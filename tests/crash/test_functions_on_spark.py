@@ -27,7 +27,14 @@ def arrive(root: Path, number: int, values: range) -> None:
     arrive_json(root / "in" / f"{number}.json", [{"v": value} for value in values])
 
 
-@pytest.mark.parametrize("harm", ["hang", "leave", "crash"])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        *("hang", "leave", "crash"),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("keep_files", "close_all", "kill_supervisor")),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("lower_limit", "sleep_in_c")),
+    ],
+)
 def test_queries_go_on_beside_a_function_that_does_harm(spark: Any, tmp_path: Path, harm: str) -> None:
     arrive(tmp_path, 0, range(100))
     engine = hg.Engine("cqc", str(tmp_path / "ck"), spark=spark)

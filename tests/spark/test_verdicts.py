@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +13,10 @@ import pytest
 from headgate.operators.contract import Snapshot
 from headgate.runtime.state_parts import StateParts
 from headgate.runtime.store import Folder
+from headgate.spark.fitness import CLOSED, UNFIT
 from headgate.spark.flight_record import RunningStage, SharedFlightRecord
 from headgate.spark.messages import BLAMED
-from headgate.spark.verdicts import STRIKES, Death, Verdicts
+from headgate.spark.verdicts import LEAST_TOLL, STRIKES, Death, Verdicts
 
 CRASH = Death.of(11)
 KILLED = Death.of(9)
@@ -131,7 +133,74 @@ def test_a_verdict_is_kept_until_its_epoch_is_committed() -> None:
         assert len(verdicts.pending) == kept
 
 
+UNFIT_DEATH = Death.unfit("Too many open files")
+
+
+def test_an_unfit_process_is_the_fault_of_the_one_that_took_most() -> None:
+    verdicts = Verdicts()
+    # Nothing was measured in the first process.
+    verdicts.died(UNFIT_DEATH, [function(7)])
+    assert not verdicts.pending
+    assert verdicts.measured
+    assert verdicts.single_thread
+    verdicts.died(UNFIT_DEATH, [function(7)], {6: 3, 5: LEAST_TOLL, 7: -4})
+    assert convicted(verdicts) == {(5, True)}
+    assert BLAMED in verdicts.last_death
+
+
+def test_if_no_function_took_much_an_unfit_process_is_nobodys_fault_until_it_repeats() -> None:
+    verdicts = Verdicts()
+    for _ in range(2 * STRIKES):
+        verdicts.died(UNFIT_DEATH, [], {5: 2, 6: 1})
+        verdicts.answered(3, 2)
+        assert not verdicts.pending
+        assert verdicts.measured
+        assert not verdicts.single_thread
+    for strike in range(STRIKES):
+        assert not verdicts.pending, strike
+        verdicts.died(UNFIT_DEATH, [], {5: 2, 6: 1})
+    assert convicted(verdicts) == {(5, True)}
+
+
+def test_a_supervisor_that_is_killed_again_and_again_is_the_fault_of_what_ran_each_time() -> None:
+    verdicts = Verdicts()
+    for strike in range(STRIKES):
+        assert not verdicts.pending, strike
+        verdicts = Verdicts.of(verdicts.state)
+        verdicts.died(Death.with_supervisor(), [function(5)], {6: LEAST_TOLL})
+    assert convicted(verdicts) == {(5, True)}
+    assert verdicts.pending[0].reason == "killed the supervisor of its process"
+
+
+def test_what_a_supervisor_knows_is_known_to_the_next_one(tmp_path: Path) -> None:
+    before = SharedFlightRecord(tmp_path / "record")
+    assert not before.left
+    assert Verdicts.of(before.notes).state == Verdicts().state
+    verdicts = Verdicts()
+    verdicts.died(UNFIT_DEATH, [function(7)])
+    verdicts.died(CRASH, [function(5)])
+    verdicts.answered(3, 2)
+    before.slot()[1] = 5
+    before.add_toll(5, 9)
+    before.add_toll(6, -2)
+    before.add_toll(5, -1)
+    before.notes = verdicts.state
+    after = SharedFlightRecord(tmp_path / "record")
+    assert after.left
+    assert [each.stage for each in after.running()] == [5]
+    assert after.tolls == {5: 8, 6: -2}
+    assert Verdicts.of(after.notes).state == verdicts.state
+    assert Verdicts.of(after.notes).pending == verdicts.pending
+    after.clear()
+    assert not after.running()
+    assert not after.tolls
+    assert after.notes == verdicts.state
+    after.remove()
+    assert not SharedFlightRecord(tmp_path / "record").left
+
+
 def test_the_reason_can_be_read() -> None:
+    assert Death.of(UNFIT << 8) == Death.unfit(CLOSED)
     assert Death.of(3 << 8) == Death("exit", "ended the process (exit code 3)", "it ended with exit code 3")
     assert Death("crash", "crashed the process (signal SEGV)", "it crashed (signal SEGV)") == CRASH
     assert KILLED.text == "it was killed (signal KILL)"

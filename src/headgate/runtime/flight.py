@@ -27,8 +27,25 @@ class FlightSlot(Protocol):
     def __getitem__(self, word: int, /) -> Any: ...
 
 
+class CallWatch(Protocol):
+    """Measures the calls of users' functions."""
+
+    def before(self) -> Any:
+        """A call begins; what is returned belongs to it."""
+        ...
+
+    def after(self, mark: int, call: Any, /) -> None:
+        """The call of a stage has ended, or has raised."""
+        ...
+
+
 class FlightRecord(Protocol):
-    """The slots of all threads."""
+    """The slots of all threads.
+
+    `watch` is there in a process that looks for a harmful function.
+    """
+
+    watch: CallWatch | None
 
     def slot(self) -> FlightSlot:
         """The slot of the calling thread, which alone writes it."""
@@ -38,9 +55,15 @@ class FlightRecord(Protocol):
         """Which stage holds the largest state, in bytes."""
         ...
 
+    def raised(self) -> None:
+        """An operator has raised. Does not return if the process itself cannot go on: the fault may be another's."""
+        ...
+
 
 class Unrecorded:
     """The record of a network without a supervisor: nothing reads it."""
+
+    watch: CallWatch | None = None
 
     def __init__(self) -> None:
         self._slot = [0] * 4
@@ -49,6 +72,8 @@ class Unrecorded:
         return self._slot
 
     def note_largest_state(self, mark: int, size: int) -> None: ...
+
+    def raised(self) -> None: ...
 
 
 def mark_of(key: str) -> int:
@@ -65,16 +90,24 @@ def recorded(record: FlightRecord, key: str, limit: float, function: Callable[P,
     mark, longest = mark_of(key), int(limit * 1e9)
 
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        slot, process = record.slot(), os.getpid()
+        slot, process, watch = record.slot(), os.getpid(), record.watch
+        failed = True
         # The stage is written last: a slot that names a stage already has its limit.
         slot[LIMIT], slot[SINCE], slot[STAGE] = longest, time.monotonic_ns(), mark
+        call = None if watch is None else watch.before()
         try:
-            return function(*args, **kwargs)
+            found = function(*args, **kwargs)
+            failed = False
+            return found
         finally:
             if os.getpid() != process:
                 # The function has forked, and this is the copy: it has no part in the network, whose connections and
                 # files it would share.
                 os._exit(0)
+            if watch is not None:
+                watch.after(mark, call)
+            if failed:
+                record.raised()
             slot[STAGE] = 0
 
     return run

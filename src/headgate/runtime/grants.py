@@ -187,6 +187,7 @@ class GrantRunner:
         """Without the lock, after a grant: removes queries that failed in it and queries that use too much memory."""
         state, limits = self._state, self._query_limits
         if flow.errors:
+            state.record.raised()
             errors, flow.errors = flow.errors, []
             with self._control.alone():
                 for stage, error in errors:

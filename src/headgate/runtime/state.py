@@ -36,6 +36,7 @@ class NetworkState:
       `sent`: the watermark that its consumers have been sent; `newest`: the newest event time of the rows pushed
     - `outboxes`: of all running queries, and of removed ones whose results were not taken yet
     - `earlier`: number and seconds of the grants of earlier loops
+    - `record`: the flight record
     - `changing`: the edges (by key) whose rows must be processed before the plan of a query changes; while there are
       any, all others are held. Takes effect with `rebuild`
     """
@@ -68,7 +69,7 @@ class NetworkState:
         self.changing: frozenset[str] = frozenset()
         self._make = make
         self._longest_grant = longest_grant
-        self._record = record
+        self.record = record
         self.loop = self._build(None, {})
 
     @property
@@ -145,7 +146,7 @@ class NetworkState:
         for stream in self.sources:
             self.watermarks.setdefault(stream, NEVER)
             self.sent.setdefault(stream, NEVER)
-        wiring = Wiring(self.graph, self.outboxes, self._make, self._record, before, moved)
+        wiring = Wiring(self.graph, self.outboxes, self._make, self.record, before, moved)
         for queue in wiring.removed:
             for queued in queue.clear():
                 self.memory.release(queued)
@@ -168,7 +169,7 @@ class NetworkState:
         shed = shedding_of(wiring.topology, self.graph.queries, self.outboxes, shedding)
         scheduler = Scheduler(self.policy, view, now, pauses.edges)
         return Loop(
-            wiring, scheduler, self.memory, self.control, self.clock, self._longest_grant, self._record, pauses, shed
+            wiring, scheduler, self.memory, self.control, self.clock, self._longest_grant, self.record, pauses, shed
         )
 
     def _drop_rows(self, wiring: Wiring, pauses: Held) -> None:

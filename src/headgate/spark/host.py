@@ -10,6 +10,7 @@ thread calls `Network.run` at any time.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -93,7 +94,9 @@ class Host:
 
     `address` is part of every answer. `verdicts` are those on earlier processes of this host. `report` is called with
     what the supervisor should know: {"begin": epoch}, and then {"answered": epoch, "after": last committed epoch} or
-    {"failed": epoch}.
+    {"failed": epoch}. `check` is called with errors of the host's own work that nobody else sees; it does not return if
+    the process cannot go on. `before_answer` is called when an answer is ready; it does not return if the answer must
+    not be sent.
     """
 
     def __init__(
@@ -102,10 +105,17 @@ class Host:
         record: FlightRecord | None = None,
         verdicts: Verdicts | None = None,
         report: Callable[[dict[str, Any]], None] = lambda _: None,
+        check: Callable[[Exception], None] = lambda _: None,
+        before_answer: Callable[[], None] = lambda: None,
     ) -> None:
         self._address = address
         self._record = record or Unrecorded()
         self._report = report
+        self._check_process = check
+        self._before_answer = before_answer
+        # A user's function may set another one, and then nobody could read the host's files.
+        self._umask = os.umask(0o077)
+        os.umask(self._umask)
         self._verdicts = verdicts or Verdicts()
         self._changed = threading.Condition()
         self._latest: RequestTurn | None = None
@@ -260,11 +270,13 @@ class Host:
         ran = time.perf_counter()
         resident.fail_together()
         reached = network.reached
+        os.umask(self._umask)
         cut = resident.cut(request.epoch, epoch.attempt, request.withheld)
         snapshot, files, delivered = resident.save(cut)
         exchange = resident.send(cut)
         saved = time.perf_counter()
         grants, seconds = self._background.count()
+        self._before_answer()
         send(
             EpochAnswer(
                 replica=request.replica,
@@ -319,7 +331,8 @@ class Host:
         """The network at the state that the request continues from, and whether it had to be restored."""
         try:
             self._background.stop()
-        except Exception:
+        except Exception as error:
+            self._check_process(error)
             self._forget()
         wanted = (request.run, request.checkpoint, request.fence[0], request.after)
         same = self._at == wanted and request.continues in ("", self._snapshot)

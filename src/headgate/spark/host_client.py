@@ -20,6 +20,7 @@ from typing import Any
 
 from headgate.spark.messages import HostAddress
 from headgate.spark.processes import is_alive, memory_of_host, node
+from headgate.spark.record_files import remove_left_records
 from headgate.spark.wire import ConnectionLost, Wire
 
 CONNECT_TIMEOUT = 5.0
@@ -176,6 +177,7 @@ def _remove_remains(folder: Path) -> None:
         if _known(path) is None:
             path.with_suffix(".sock").unlink(missing_ok=True)
             path.unlink(missing_ok=True)
+    remove_left_records(folder)
 
 
 def _known(path: Path) -> HostAddress | None:

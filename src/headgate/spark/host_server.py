@@ -31,12 +31,24 @@ _HEAD_TIMEOUT = 10.0
 
 
 class HostServer:
-    """Serves a host's connections. `close` is called, and must not return, when a client asks the host to end."""
+    """Serves a host's connections. `close` is called, and must not return, when a client asks the host to end.
 
-    def __init__(self, host: Host, token: str, close: Callable[[], None]) -> None:
+    `check` is called with each error of the host's own work; it does not return if the process cannot go on.
+    `connections` is the number of those that are open: each has a descriptor and a thread.
+    """
+
+    def __init__(
+        self, host: Host, token: str, close: Callable[[], None], check: Callable[[Exception], None] = lambda _: None
+    ) -> None:
         self._host = host
         self._token = token.encode()
         self._close = close
+        self._check = check
+        self._open: set[int] = set()
+
+    @property
+    def connections(self) -> int:
+        return len(self._open)
 
     def serve(self, listeners: Sequence[socket.socket]) -> None:
         """Accepts connections for ever."""
@@ -49,23 +61,27 @@ class HostServer:
                 for key, _ in selector.select():
                     with suppress(BlockingIOError, ConnectionError):
                         connection, _ = key.fileobj.accept()  # type: ignore[union-attr]
+                        self._open.add(id(connection))
                         threading.Thread(target=self.connected, args=(connection,), daemon=True).start()
 
     def connected(self, connection: socket.socket) -> None:
         """Serves one connection."""
-        connection.settimeout(_HEAD_TIMEOUT)
-        if connection.family != socket.AF_UNIX:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         wire = Wire(connection)
         try:
+            connection.settimeout(_HEAD_TIMEOUT)
+            if connection.family != socket.AF_UNIX:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._serve(connection, wire)
-        except (ConnectionLost, TimeoutError):
+        except (ConnectionLost, TimeoutError) as error:
             # The task is gone; the driver repeats its epoch.
-            pass
-        except Exception:
+            self._check(error)
+        except Exception as error:
+            self._check(error)
             _LOG.exception("a connection could not be served")
         finally:
-            wire.close()
+            with suppress(OSError):
+                wire.close()
+            self._open.discard(id(connection))
 
     def _serve(self, connection: socket.socket, wire: Wire) -> None:
         head, _ = wire.receive()
@@ -86,8 +102,10 @@ class HostServer:
             except Refused as error:
                 wire.send({"kind": error.kind, "message": str(error)})
             except CheckpointError as error:
+                self._check(error)
                 wire.send({"kind": "checkpoint", "message": str(error)})
             except Exception as error:
+                self._check(error)
                 _LOG.exception("an epoch failed")
                 wire.send({"kind": "error", "message": text_of(error)})
         else:

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_PF_EXITING, _PF_SIGNALED = 0x4, 0x400
 _LIBC = ctypes.CDLL(None)
 """Loaded before anything forks: a child of a process with threads must not load libraries."""
 
@@ -80,6 +81,19 @@ def is_alive(pid: int) -> bool:
     return True
 
 
+def is_doomed(pid: int) -> bool:
+    """Whether a process has ended, is ending, or has been sent a signal that it cannot survive."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return not is_alive(pid)
+    except OSError:
+        return False
+    # See proc(5): the state, the flags of the process, and its pending signals.
+    ending = int(fields[6]) & (_PF_EXITING | _PF_SIGNALED)
+    return fields[0] in "ZX" or bool(ending) or bool(int(fields[28]) & 1 << (signal.SIGKILL - 1))
+
+
 def _name(pid: int) -> str:
     """The name of a process; empty if the system does not report it."""
     try:
@@ -115,6 +129,15 @@ def resident_bytes(pid: int) -> int:
         with open(f"/proc/{pid}/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
+        return 0
+
+
+def threads_of(pid: int) -> int:
+    """The number of threads of a process; 0 if the system does not report it."""
+    try:
+        # The links of the folder: one for each thread, for itself, and from its parent.
+        return max(0, os.stat(f"/proc/{pid}/task").st_nlink - 2)
+    except OSError:
         return 0
 
 

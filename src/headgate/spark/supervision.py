@@ -1,4 +1,4 @@
-"""How a supervisor watches the network's process: its end, its memory, the time of users' functions, and its owner."""
+"""How a supervisor watches the network's process: its end, memory and threads, the time of functions, its owner."""
 
 from __future__ import annotations
 
@@ -15,13 +15,23 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
-from headgate.spark.flight_record import SharedFlightRecord
+from headgate.spark.fitness import CLOSED, UNFIT, Fitness
+from headgate.spark.flight_record import RunningStage, SharedFlightRecord
 from headgate.spark.host import Host
 from headgate.spark.host_server import HostServer
 from headgate.spark.messages import HostAddress
-from headgate.spark.processes import end_with_parent, ending_of, is_alive, memory_of_host, resident_bytes
+from headgate.spark.processes import (
+    end_with_parent,
+    ending_of,
+    is_alive,
+    is_doomed,
+    memory_of_host,
+    resident_bytes,
+    threads_of,
+)
 from headgate.spark.supervisor import SupervisorSettings
-from headgate.spark.verdicts import Death, Verdicts
+from headgate.spark.tolls import TollWatch
+from headgate.spark.verdicts import LEAST_TOLL, Death, Verdicts
 
 _LOG = logging.getLogger("headgate.host")
 
@@ -35,7 +45,10 @@ LARGE = 0.25
 """The share of the memory limit from which a state is a reason why the limit is exceeded."""
 
 REMEMBERED = 480
-"""Number of checks whose memory readings are kept: two minutes."""
+"""Number of checks whose readings of memory and threads are kept: two minutes."""
+
+MOST_THREADS = 5000
+"""Threads that a network's process may have. The network itself needs few; the system has some 32,000 for all."""
 
 BROKEN = 70
 """The exit code of a network's process after an internal error."""
@@ -46,6 +59,12 @@ for _module in ("pandas", "pyarrow.acero", "pyarrow.dataset", "pyarrow.parquet")
     # Arrow does without pandas, which an executor need not have.
     with suppress(ImportError):
         import_module(_module)
+
+
+def _growth(readings: Sequence[tuple[float, int]], since: float) -> int:
+    """By how much what is read has grown since a moment."""
+    before = [reading for at, reading in readings if at <= since] or [readings[0][1]]
+    return readings[-1][1] - before[-1]
 
 
 class Supervisor:
@@ -68,12 +87,20 @@ class Supervisor:
         self._child = 0
         self._child_ended: int | None = None
         self._control: socket.socket | None = None
-        self._record = SharedFlightRecord()
-        self._verdicts = Verdicts()
+        self._record = SharedFlightRecord(settings.record)
+        self._verdicts = Verdicts.of(self._record.notes)
+        self._kept = b""
+        if self._record.left:
+            self._died(Death.with_supervisor(), self._record.running())
         self._death: Death | None = None
+        # When the child has closed its end of the connection, and what it ran then.
+        self._silent: float | None = None
+        self._ran: list[RunningStage] = []
+        self._unfit = ""
         self._overdue: set[tuple[int, float]] = set()
         self._looked = 0.0
         self._sizes: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
+        self._threads: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
         self._memory = settings.memory or memory_of_host()
         self._broken = self._closing = False
         self._serving = False
@@ -104,6 +131,7 @@ class Supervisor:
                 os.waitpid(self._child, 0)
         for suffix in ("json", "sock"):
             self._settings.file(suffix).unlink(missing_ok=True)
+        self._record.remove()
 
     def _over(self) -> bool:
         if self._closing and not self._child:
@@ -115,7 +143,9 @@ class Supervisor:
     def _wait(self) -> set[int]:
         """Waits until something has happened, at most `CHECK` seconds; returns the descriptors that are ready."""
         poll = select.poll()
-        watched = [self._owner_ended, self._child_ended, None if self._control is None else self._control.fileno()]
+        watched = [self._owner_ended, self._child_ended]
+        if self._control is not None and self._silent is None:
+            watched.append(self._control.fileno())
         if not self._child:
             watched += [listener.fileno() for listener in self._listeners]
         for descriptor in watched:
@@ -154,8 +184,30 @@ class Supervisor:
                 report({"close": True})
                 os._exit(0)
 
-            host = Host(self._address, self._record, self._verdicts, report)
-            HostServer(host, self._settings.token, close).serve(self._listeners)
+            def end_unfit(reason: str) -> None:
+                _LOG.warning("the process of the network cannot go on: %s; another one takes its place", reason)
+                with suppress(OSError):
+                    report({"unfit": reason})
+                os._exit(UNFIT)
+
+            def end_if_orphaned() -> None:
+                # If a function that kills the supervisor had its rows answered, it would do it again with the next.
+                if is_doomed(supervisor):
+                    os._exit(UNFIT)
+
+            fitness = Fitness(control.fileno(), end_unfit)
+            host = Host(self._address, self._record, self._verdicts, report, fitness.check, end_if_orphaned)
+            server = HostServer(host, self._settings.token, close, fitness.check)
+            self._record.raised = fitness.check
+            if self._verdicts.measured:
+                self._record.watch = TollWatch(
+                    self._record.add_toll, fitness, lambda: 2 * server.connections, lambda: self._verdicts.single_thread
+                )
+            try:
+                server.serve(self._listeners)
+            except Exception as error:
+                fitness.check(error)
+                raise
         except BaseException:
             _LOG.exception("the host broke")
             with suppress(OSError):
@@ -172,14 +224,19 @@ class Supervisor:
             except (BlockingIOError, ConnectionError):
                 return
             if not data:
+                if self._silent is None:
+                    # It ends, or one of its functions has closed its descriptors.
+                    self._silent, self._ran = time.monotonic(), self._record.running()
                 return
             message = json.loads(data)
             self._last_request = time.monotonic()
             self._closing |= "close" in message
             self._broken |= "broken" in message
+            self._unfit = message.get("unfit", "")
             self._serving = "begin" in message
             if "answered" in message:
                 self._verdicts.answered(message["answered"], message["after"])
+                self._keep_verdicts()
 
     def _has_ended(self) -> bool:
         found, self._status = os.waitpid(self._child, os.WNOHANG | os.WUNTRACED)
@@ -190,11 +247,16 @@ class Supervisor:
         return found == self._child
 
     def _inspect(self) -> None:
-        """Kills the child if a user's function exceeds its time limit, or the process its memory limit."""
+        """Kills the child if a user's function exceeds its time limit, if the process exceeds its limit of memory or
+        threads, or if it has lost its descriptors."""
         now, before = time.monotonic(), self._looked
         if now - before < CHECK / 2:
             return
         self._looked = now
+        if self._silent is not None and now - self._silent > CHECK:
+            self._death = Death.unfit(CLOSED)
+            self._kill()
+            return
         running = [each for each in self._record.running() if each.stage]
         overdue = {(each.stage, each.since): each for each in running if now - each.since > each.limit}
         # Overdue at two checks in a row: the time for which the machine was suspended does not count.
@@ -207,10 +269,17 @@ class Supervisor:
             self._death = Death("time", reason, f"a function {reason}", stages)
             self._kill()
             return
+        self._threads.append((now, threads_of(self._child)))
+        if self._threads[-1][1] > MOST_THREADS:
+            reason = f"started more threads than a host may have ({MOST_THREADS:,})"
+            guilty = frozenset(each.stage for each in running if _growth(self._threads, each.since) > MOST_THREADS / 10)
+            self._death = Death("unfit", reason, f"it {reason}", guilty, least_toll=LEAST_TOLL, inside=True)
+            self._kill()
+            return
         self._sizes.append((now, resident_bytes(self._child)))
         if self._sizes[-1][1] > self._memory:
             reason = f"used more memory than the host's limit of {self._memory / 1e9:.1f} GB"
-            guilty = frozenset(each.stage for each in running if self._growth(each.since) > self._memory / 10)
+            guilty = frozenset(each.stage for each in running if _growth(self._sizes, each.since) > self._memory / 10)
             self._death = Death("memory", reason, f"it {reason}", guilty)
             largest, size = self._record.largest_state
             if not self._record.running() and size > LARGE * self._memory:
@@ -219,18 +288,15 @@ class Supervisor:
                 self._death = Death("memory", reason, self._death.text, frozenset({largest}), function=False)
             self._kill()
 
-    def _growth(self, since: float) -> int:
-        """Bytes by which the memory of the child has grown since a moment."""
-        before = [size for at, size in self._sizes if at <= since] or [self._sizes[0][1]]
-        return self._sizes[-1][1] - before[-1]
-
     def _child_is_gone(self) -> None:
         self._listen_to_child()
         if not self._broken and not self._closing:
-            self._verdicts.died(self._death or Death.of(self._status), self._record.running())
-        self._death, self._broken = None, False
+            death = Death.unfit(self._unfit) if self._unfit else self._death or Death.of(self._status)
+            self._died(death, self._ran or self._record.running())
+        self._death, self._broken, self._unfit, self._silent, self._ran = None, False, "", None, []
         self._overdue.clear()
         self._sizes.clear()
+        self._threads.clear()
         # Processes that users' functions started end with it.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child, signal.SIGKILL)
@@ -239,6 +305,18 @@ class Supervisor:
         if self._child_ended is not None:
             os.close(self._child_ended)
         self._child, self._child_ended, self._control, self._serving = 0, None, None, False
+
+    def _died(self, death: Death, running: Sequence[RunningStage]) -> None:
+        """Finds who is to blame. That is known even if this supervisor is killed as well."""
+        self._verdicts.died(death, running, self._record.tolls)
+        # What ran is judged once.
+        self._record.clear()
+        self._keep_verdicts()
+
+    def _keep_verdicts(self) -> None:
+        state = self._verdicts.state
+        if state != self._kept:
+            self._record.notes = self._kept = state
 
     def _kill(self) -> None:
         with suppress(ProcessLookupError, PermissionError):

@@ -27,6 +27,7 @@ from typing import NoReturn
 
 from headgate.spark.messages import HostAddress
 from headgate.spark.processes import ending_of, node
+from headgate.spark.record_files import record_file
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ class SupervisorSettings:
 
     def file(self, suffix: str) -> Path:
         return Path(self.folder) / f"{self.name}.{suffix}"
+
+    @property
+    def record(self) -> Path:
+        """The file of the flight record."""
+        return record_file(Path(self.folder), self.name, self.owner)
 
 
 def _listen(settings: SupervisorSettings) -> list[socket.socket]:
