@@ -1,4 +1,5 @@
-"""Shared by all tests: Hypothesis profiles, how often threads switch, the JVM's options, and the one Spark session."""
+"""Shared by all tests: Hypothesis profiles, how often threads switch, the JVM's options, the one Spark session, and the
+check that a test ends its threads."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from headgate.spark import class_archive
+from tests.threads_left import no_threads_left
 
 _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=_quiet, derandomize=True)
@@ -47,6 +49,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     return f"threads switch every {sys.getswitchinterval() * 1e6:g} µs"
+
+
+@pytest.fixture(autouse=True)
+def _threads_end_with_their_test() -> Iterator[None]:
+    with no_threads_left():
+        yield
 
 
 @pytest.fixture(scope="session")

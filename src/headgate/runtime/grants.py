@@ -108,6 +108,7 @@ class GrantRunner:
         """See `Network.close`."""
         with self._control.lock:
             self._workers.resize(0)
+        self._stuck.stop()
 
     def _run_here(self, until: float, over: Callable[[], bool] | None) -> None:
         flow, control, clock = self.flow, self._control, self._clock

@@ -49,7 +49,8 @@ class HostServer:
                 for key, _ in selector.select():
                     with suppress(BlockingIOError, ConnectionError):
                         connection, _ = key.fileobj.accept()  # type: ignore[union-attr]
-                        threading.Thread(target=self.connected, args=(connection,), daemon=True).start()
+                        name = "headgate-connection"
+                        threading.Thread(target=self.connected, args=(connection,), name=name, daemon=True).start()
 
     def connected(self, connection: socket.socket) -> None:
         """Serves one connection."""
