@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -65,3 +66,28 @@ def spark() -> Iterator[Any]:
     session = local_session("headgate-tests")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_side(spark: Any) -> Any:
+    """Spark's side of the oracle: all cases of a process share a session."""
+    from tests.oracle.spark_side import SparkSide
+
+    return SparkSide(spark)
+
+
+@pytest.fixture(scope="session")
+def type_of(spark_side: Any) -> Callable[..., Any]:
+    """The types of expressions: Spark is asked once for each."""
+    from headgate.spark.analysis import Analyzer
+
+    return Analyzer(lambda: spark_side.session).type_of
+
+
+@pytest.fixture(scope="session")
+def group_of(spark_side: Any, type_of: Callable[..., Any]) -> Callable[[str], Any]:
+    """A group of the oracle's cases by its name: compiled, and computed by Catalyst, once."""
+    from tests.runtime.oracle_groups import Group, groups
+
+    found = groups()
+    return cache(lambda name: Group(found[name], type_of, spark_side))
