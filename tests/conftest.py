@@ -1,16 +1,19 @@
-"""Shared by all tests: Hypothesis profiles, how often threads switch, the JVM's options, and the one Spark session."""
+"""Shared by all tests: Hypothesis profiles, how often threads switch, the JVM's options, the one Spark session, and the
+check that a test ends its threads."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from headgate.spark import class_archive
+from tests.threads_left import no_threads_left
 
 _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=_quiet, derandomize=True)
@@ -49,6 +52,12 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"threads switch every {sys.getswitchinterval() * 1e6:g} µs"
 
 
+@pytest.fixture(autouse=True)
+def _threads_end_with_their_test() -> Iterator[None]:
+    with no_threads_left():
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """One local Spark session for the whole run, tuned as the product's own."""
@@ -57,3 +66,28 @@ def spark() -> Iterator[Any]:
     session = local_session("headgate-tests")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_side(spark: Any) -> Any:
+    """Spark's side of the oracle: all cases of a process share a session."""
+    from tests.oracle.spark_side import SparkSide
+
+    return SparkSide(spark)
+
+
+@pytest.fixture(scope="session")
+def type_of(spark_side: Any) -> Callable[..., Any]:
+    """The types of expressions: Spark is asked once for each."""
+    from headgate.spark.analysis import Analyzer
+
+    return Analyzer(lambda: spark_side.session).type_of
+
+
+@pytest.fixture(scope="session")
+def group_of(spark_side: Any, type_of: Callable[..., Any]) -> Callable[[str], Any]:
+    """A group of the oracle's cases by its name: compiled, and computed by Catalyst, once."""
+    from tests.runtime.oracle_groups import Group, groups
+
+    found = groups()
+    return cache(lambda name: Group(found[name], type_of, spark_side))

@@ -6,6 +6,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,14 @@ def files() -> dict[Path, ast.Module]:
     """Every module of src, parsed."""
     paths = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def test_every_module_can_be_imported() -> None:
+    for path in files():
+        if path.name != "__main__.py":
+            import_module(
+                ".".join(("headgate", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+            )
 
 
 def test_a_file_imports_only_from_layers_before_its_own() -> None:

@@ -13,10 +13,11 @@ LIMIT = 600.0
 
 def wait_until(condition: Callable[[], bool], process: subprocess.Popen[Any] | None = None) -> None:
     """Returns once the condition holds. Fails if the process ends first, or after LIMIT."""
-    end = time.monotonic() + LIMIT
+    end, pause = time.monotonic() + LIMIT, 0.001
     while not condition():
         if process is not None and process.poll() is not None:
             output = [text for text in process.communicate() if text]
             raise AssertionError(f"the process ended with code {process.returncode}: {output}")
         assert time.monotonic() < end, f"nothing happened for {LIMIT:g} seconds"
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)

@@ -167,15 +167,20 @@ def _damaged(copied: Place, which: str, how: str) -> None:
         assert "restore it from a copy" in line
 
 
-def test_damaged_files(spark: Any, copied: Place) -> None:
-    _damaged(copied, "commit", "empty")
+def test_a_damaged_file(spark: Any, copied: Place) -> None:
     _damaged(copied, "state", "corrupt")
     copied.completes(spark)
 
 
 @pytest.mark.slow
 def test_other_damaged_and_missing_files(spark: Any, copied: Place) -> None:
-    for which, how in (("commit", "corrupt"), ("commit", "cut"), ("state", "cut"), ("state", "empty")):
+    for which, how in (
+        ("commit", "empty"),
+        ("commit", "corrupt"),
+        ("commit", "cut"),
+        ("state", "cut"),
+        ("state", "empty"),
+    ):
         _damaged(copied, which, how)
     with _repaired(_newest_commit(copied)):
         _newest_commit(copied).unlink()

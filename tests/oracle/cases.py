@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -175,8 +176,10 @@ def load(file: Path) -> list[Case]:
     return cases
 
 
-def load_all() -> list[Case]:
-    return [case for file in FILES for case in load(file)]
+@cache
+def load_all() -> tuple[Case, ...]:
+    """All cases of all files, read once in a process."""
+    return tuple(case for file in FILES for case in load(file))
 
 
 def over_the_same_rows(cases: Iterable[Case]) -> list[list[Case]]:

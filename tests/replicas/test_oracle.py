@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from random import Random
-from typing import Any
 
 import pytest
 
-from headgate.spark.analysis import Analyzer
 from headgate.spark.exchange import divided
 from headgate.spark.placement import Placement
 from headgate.spark.placing import place
 from tests.oracle.answers import FLOATS, Answer, differences
-from tests.oracle.spark_side import SparkSide
 from tests.replicas.harness import Replicas, any_placement, apart, in_fragments, sends_rows
 from tests.runtime.oracle_groups import Expected, Group, groups
 
@@ -23,14 +19,6 @@ pytestmark = pytest.mark.spark
 GROUPS = groups()
 BY_KEY = ("by the key of an aggregate over an aggregate", "by the keys of aggregates over aggregates")
 GroupOf = Callable[[str], Group]
-
-
-@pytest.fixture(scope="module")
-def group_of(spark: Any) -> GroupOf:
-    """Compiled, and computed by Catalyst, once for the whole module."""
-    side = SparkSide(spark)
-    type_of = Analyzer(lambda: side.session).type_of
-    return cache(lambda name: Group(GROUPS[name], type_of, side))
 
 
 @pytest.mark.parametrize("replicas", [pytest.param(1, marks=pytest.mark.slow), 2, 4])

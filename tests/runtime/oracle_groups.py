@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from tests.oracle.spark_side import SparkSide
 THREADS = 3
 
 
+@cache
 def groups() -> dict[str, list[Case]]:
     """The cases over the same rows, by the name of their file and a number."""
     return {f"{cases[0].file.stem} {n}": cases for n, cases in enumerate(over_the_same_rows(load_all()))}

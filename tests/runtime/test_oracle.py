@@ -7,17 +7,13 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from itertools import product
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from headgate.runtime import Folder, Limits, Network
-from headgate.spark.analysis import Analyzer
-from tests.oracle.spark_side import SparkSide
 from tests.runtime.oracle_groups import Group, groups
 from tests.runtime.ways import MODES, POLICIES, takes_rows, with_trains
 
@@ -32,14 +28,6 @@ every_group = pytest.mark.parametrize("name", list(GROUPS))
 SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 11))]
 
 GroupOf = Callable[[str], Group]
-
-
-@pytest.fixture(scope="module")
-def group_of(spark: Any) -> GroupOf:
-    """Compiled, and computed by Catalyst, once for the whole module."""
-    side = SparkSide(spark)
-    type_of = Analyzer(lambda: side.session).type_of
-    return cache(lambda name: Group(GROUPS[name], type_of, side))
 
 
 def sample(name: str) -> list[tuple[str, str, int]]:

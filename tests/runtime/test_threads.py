@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from headgate.runtime import Folder, Limits, Network
+from headgate.runtime import threads as network_threads
 from tests.runtime.plans import above, both, columns, failing, graph, per_window, query, rows, source
 from tests.runtime.small_network import batches, expected, results, small
 from tests.runtime.ways import MODES, POLICIES
@@ -200,3 +201,24 @@ def test_a_run_that_is_interrupted_ends_after_its_grants(mode: str, single_threa
     values = [v for seed in range(20) for v in rows(100, seed).column(2).to_pylist()]
     assert sum(r.rows.num_rows for r in network.take("good")) == sum(v > 50 for v in values)
     network.close()
+
+
+def test_close_ends_the_threads_and_a_later_run_starts_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    # No thread ends by itself.
+    monkeypatch.setattr(network_threads, "LINGER", 3600.0)
+    network = Network(graph(*small()), mode="operator", threads=3, limits=Limits(stuck=14_400.0))
+    given = list(batches())
+    for part in (given[: len(given) // 2], given[len(given) // 2 :]):
+        before = set(threading.enumerate())
+        for stream, batch in part:
+            network.push(stream, batch)
+        if part[-1] is given[-1]:
+            network.finish()
+        assert network.run().done
+        started = [thread for thread in threading.enumerate() if thread not in before]
+        assert {thread.name for thread in started} == {"headgate", "headgate-stuck"}
+        network.close()
+        for thread in started:
+            thread.join(LIMIT)
+            assert not thread.is_alive(), thread.name
+    assert results(network) == expected()

@@ -9,13 +9,12 @@ import pyarrow as pa
 
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.epochs import Epoch, Epochs
-from headgate.spark.host import Host
 from headgate.spark.lanes import _columns
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
 from headgate.spark.required_columns import required_columns
 from headgate.sql import Catalog
-from tests.spark.inline import ADDRESS, InlineJobs, lane_batch, packed
+from tests.spark.inline import InlineJobs, inline_host, lane_batch, packed
 
 SECOND = 1_000_000
 
@@ -36,7 +35,8 @@ class Run:
         self.now = 100.0
         self.done: list[Epoch] = []
         checkpoint = self.checkpoint = Checkpoint(str(root / "ck"))
-        jobs, name = InlineJobs(Host(ADDRESS)), checkpoint.identity()
+        self.host = inline_host()
+        jobs, name = InlineJobs(self.host), checkpoint.identity()
         self.epochs = Epochs(jobs, checkpoint, name, "t", self.done.append, None, clock=lambda: self.now)
         self.batches = 0
         self.change()

@@ -16,7 +16,7 @@ from headgate.graph.shared import SharedGraph
 from headgate.runtime.network import Network
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.commit import Commit
-from headgate.spark.host_client import HostLost, close_host, ensure_host
+from headgate.spark.host_client import HostLost, close_host, ensure_host, prepare_hosts
 from headgate.spark.lanes import _columns
 from headgate.spark.messages import EpochAnswer, EpochRequest, HostAddress
 from headgate.spark.packing import Packing
@@ -48,6 +48,8 @@ class HostDriver:
         self.results: dict[str, list[pa.Table]] = {query.name: [] for query in self.queries}
         self.failed: dict[str, str] = {}
         self.restored = 0
+        # As an engine does: a host is there at once.
+        prepare_hosts()
 
     def restart(self) -> None:
         """Continues as a new driver does."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import pyarrow as pa
@@ -14,6 +15,25 @@ from headgate.spark.messages import EpochAnswer, HostAddress, JobRequest
 from headgate.spark.packing import TAG, Packing
 
 ADDRESS = HostAddress("here", "none", 0)
+
+_hosts: list[Host] = []
+
+
+def inline_host() -> Host:
+    """A host in this process. It ends with the block of `hosts_end`, at the latest with the test (`conftest.py`)."""
+    _hosts.append(Host(ADDRESS))
+    return _hosts[-1]
+
+
+@contextmanager
+def hosts_end() -> Iterator[None]:
+    """The hosts that are made in the block end with it."""
+    before = len(_hosts)
+    try:
+        yield
+    finally:
+        while len(_hosts) > before:
+            _hosts.pop().close()
 
 
 class Frame:

@@ -26,7 +26,7 @@ from headgate.spark.plan import Plan
 from headgate.spark.replicas import parts_of, placed
 from headgate.spark.required_columns import required_columns
 from headgate.sql import Catalog
-from tests.spark.inline import ADDRESS, Frame, lane_batch, packed
+from tests.spark.inline import Frame, inline_host, lane_batch, packed
 
 
 class InlineReplicas:
@@ -48,7 +48,9 @@ class InlineReplicas:
         self._tasks += 1
         # What crosses the wire is what `text` and `pack` keep.
         for replica, each in enumerate(JobRequest.parse(request.text()).all()):
-            host = self._hosts.setdefault(replica, Host(ADDRESS))
+            if replica not in self._hosts:
+                self._hosts[replica] = inline_host()
+            host = self._hosts[replica]
             rows = [part for batch in answers.batches for part in self._routed(batch, replica, each.packing)]
             host.epoch(each, str(self._tasks), lambda rows=rows: iter(rows), found.append)  # type: ignore[misc]
         return tuple(EpochAnswer.unpack(answer.pack()) for answer in found)

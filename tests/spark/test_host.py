@@ -18,12 +18,12 @@ import pytest
 from headgate.spark import host_client
 from headgate.spark.background import NICENESS
 from headgate.spark.checkpoint import CheckpointError
-from headgate.spark.host import Host
 from headgate.spark.host_client import HostLost, HostRefused, close_host, connect, ensure_host
 from headgate.spark.messages import EpochAnswer, HostAddress
 from headgate.spark.processes import is_alive
 from headgate.spark.task import bring
 from tests.spark.host_driver import HostDriver, plain
+from tests.spark.inline import inline_host
 from tests.waiting import LIMIT, wait_until
 
 SCRIPT = """
@@ -219,7 +219,7 @@ def test_a_checkpoint_that_cannot_be_read_is_reported_as_such(driver: HostDriver
 
 def test_rows_that_wait_are_processed_between_epochs(tmp_path: Path) -> None:
     driver = HostDriver(tmp_path, SCRIPT)
-    host = Host(HostAddress("here", "", 0))
+    host = inline_host()
     rows = [batch(number, 5_000) for number in range(20)]
 
     def epoch(*tables: pa.Table, finish: bool = False) -> EpochAnswer:
@@ -243,7 +243,7 @@ def test_rows_that_wait_are_processed_between_epochs(tmp_path: Path) -> None:
 def test_epochs_get_a_processor_before_the_backlog() -> None:
     mine = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
     others = {thread.native_id for thread in threading.enumerate()}
-    Host(HostAddress("here", "", 0))
+    inline_host()
     thread = next(each for each in threading.enumerate() if each.native_id not in others)
     assert thread.native_id is not None
     wait_until(lambda: os.getpriority(os.PRIO_PROCESS, thread.native_id or 0) == min(19, mine + NICENESS))

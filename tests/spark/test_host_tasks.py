@@ -12,13 +12,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headgate.spark.host import Host, Refused
+from headgate.spark.host import Refused
 from headgate.spark.host_client import HostLost, HostRefused
-from headgate.spark.messages import EpochAnswer, EpochRequest, HostAddress
+from headgate.spark.messages import EpochAnswer, EpochRequest
 from headgate.spark.processes import is_alive
 from headgate.spark.task import bring
 from headgate.spark.wire import ConnectionLost
 from tests.spark.host_driver import HostDriver, plain
+from tests.spark.inline import inline_host
 from tests.spark.test_host import SCRIPT, batch
 from tests.waiting import LIMIT, wait_until
 
@@ -99,7 +100,7 @@ def test_rows_that_a_lost_host_had_are_not_answered(driver: HostDriver, lost: st
 
 @pytest.mark.parametrize("rows", [0, 1])
 def test_if_a_task_is_lost_the_others_fail_too(driver: HostDriver, rows: int) -> None:
-    host = Host(HostAddress("here", "", 0))
+    host = inline_host()
     request, parts = request_of(driver), split(batch(0))
     sent, lost = threading.Event(), threading.Event()
     answers: list[EpochAnswer] = []

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from headgate.control.lifecycle import QueryLifecycles, has_begun, taken_over
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.epochs import Epoch, Epochs
-from headgate.spark.host import Host
 from headgate.spark.lanes import _columns
 from headgate.spark.packing import Packing
 from headgate.spark.plan import Plan
 from headgate.spark.required_columns import required_columns
 from headgate.sql import Catalog
 from tests.spark.epochs_run import Run
-from tests.spark.inline import ADDRESS, InlineJobs
+from tests.spark.inline import InlineJobs, hosts_end, inline_host
 
 BEGIN, START, STOP = 100.0, 150.0, 200.0
 SCRIPT = """
@@ -54,7 +53,8 @@ class Life(Run):
         wanted = required_columns(tuple(dict(catalog.queries).values()))
         self.packing = Packing({name: _columns(self.streams[name], wanted[name]) for name in wanted})
         checkpoint = self.checkpoint = Checkpoint(str(root / "ck"))
-        jobs, name = InlineJobs(Host(ADDRESS)), checkpoint.identity()
+        self.host = inline_host()
+        jobs, name = InlineJobs(self.host), checkpoint.identity()
         self.epochs = Epochs(jobs, checkpoint, name, "t", self.done.append, None, clock=clock)
         for query in taken_over(checkpoint, self.epochs.commit, dict(catalog.queries), catalog.classes):
             catalog.put_query(query)
@@ -103,7 +103,7 @@ MOVES = st.one_of(
 @example([("wait", 40), ("wait", 20), ("bring", 2), ("keep", "timed"), ("bring", 2), ("kill", 0), ("resume", "timed")])
 @example([("wait", 40), ("wait", 20), ("keep", "timed"), ("bring", 2), ("wait", 40), ("kill", 0), ("bring", 2)])
 def test_every_row_is_answered_once(moves: list[tuple[str, Any]]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, hosts_end():
         life, model, last = Life(Path(folder), BEGIN, 0, []), Model(), 0
         for move, what in moves:
             if move == "bring":
@@ -113,6 +113,7 @@ def test_every_row_is_answered_once(moves: list[tuple[str, Any]]) -> None:
                 for k in values:
                     model.row(k, life.now)
             elif move == "kill":
+                life.host.close()
                 life = Life(Path(folder), life.now, life.batches, life.done)
             elif move == "wait":
                 life.now += what

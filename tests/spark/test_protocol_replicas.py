@@ -20,7 +20,7 @@ from headgate.spark.host import Host
 from headgate.spark.publisher import Publisher
 from headgate.spark.written_files import WrittenFiles
 from tests.spark.crashing_files import Crash, CrashingFiles
-from tests.spark.inline import ADDRESS
+from tests.spark.inline import hosts_end
 from tests.spark.inline_replicas import ReplicaRun
 
 SCRIPT = """
@@ -146,22 +146,27 @@ def _counted(root: Path, disk: Disk) -> int:
 
 
 def _crash(root: Path, disk: Disk, at: int, how: str, hosts_survive: bool) -> None:
-    hosts: dict[int, Host] = {number: Host(ADDRESS) for number in range(3)}
+    hosts: dict[int, Host] = {}
     disk.crash_at(at, how)
     with pytest.raises(Crash):
         _run(root, disk, 0, hosts)
+    if not hosts_survive:
+        for host in hosts.values():
+            host.close()
+        hosts = {}
     disk.crash_at(None, "")
     newest = disk.checkpoint(str(root / "ck")).newest()
     # Spark's log of batches may be one behind ours: Spark then delivers the last batch again.
     done = 0 if newest is None else max(newest.lanes.get("main", -1), 0)
-    _run(root, disk, done, hosts if hosts_survive else {})
+    _run(root, disk, done, hosts)
     _check(root)
 
 
 def test_a_crash_at_some_operations(tmp_path: Path, disk: Disk) -> None:
     count = _counted(tmp_path / "count", disk)
     for at in range(1, count + 1, 37):
-        _crash(tmp_path / str(at), disk, at, ("before", "torn", "after")[at % 3], at % 2 == 0)
+        with hosts_end():
+            _crash(tmp_path / str(at), disk, at, ("before", "torn", "after")[at % 3], at % 2 == 0)
 
 
 @pytest.mark.slow
@@ -170,4 +175,5 @@ def test_a_crash_at_some_operations(tmp_path: Path, disk: Disk) -> None:
 )
 def test_a_crash_at_every_operation(tmp_path: Path, disk: Disk, how: str, hosts_survive: bool) -> None:
     for at in range(1, _counted(tmp_path / "count", disk) + 1):
-        _crash(tmp_path / str(at), disk, at, how, hosts_survive)
+        with hosts_end():
+            _crash(tmp_path / str(at), disk, at, how, hosts_survive)

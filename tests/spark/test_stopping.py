@@ -117,13 +117,14 @@ def test_hosts_are_closed_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class Stuck:
-    """An engine that waits for executors."""
+    """An engine that waits for executors, until Spark is stopped."""
 
     def __init__(self) -> None:
         self.interrupted = False
+        self.stopped = threading.Event()
 
     def start(self) -> None:
-        threading.Event().wait(LIMIT)
+        assert self.stopped.wait(LIMIT)
 
     run_once = start
 
@@ -139,7 +140,12 @@ def test_ctrl_c_ends_a_start_that_waits_for_a_cluster(monkeypatch: pytest.Monkey
     monkeypatch.setattr(cli_run._Show, "__call__", lambda _: None)
     requested = threading.Event()
     requested.set()
-    (cli_run._once if once else cli_run._until_stopped)(cast(Engine, cast(Any, Stuck())), requested, True)
+    engine = Stuck()
+    try:
+        (cli_run._once if once else cli_run._until_stopped)(cast(Engine, cast(Any, engine)), requested, True)
+        assert engine.interrupted == once
+    finally:
+        engine.stopped.set()
 
 
 def test_what_fails_at_the_start_is_reported() -> None:

@@ -26,7 +26,7 @@ class ProcessorTime:
         self._without = without
         self._before = self._newest = _used(without)
         self._ended = threading.Event()
-        self._sampling = threading.Thread(target=self._sample, daemon=True)
+        self._sampling = threading.Thread(target=self._sample, name="headgate-bench-sampling", daemon=True)
         self._sampling.start()
 
     def end(self) -> float:

@@ -126,7 +126,7 @@ def _declare(feeds: list[Feed], to: str, format_: str) -> None:
 def _follow(sender: Feeder, initial: float, planned: list[tuple[float, float]], interactive: bool, quiet: bool) -> None:
     """Shows the progress and changes rates until all rows are sent."""
     if interactive:
-        threading.Thread(target=_read_rates, args=(sender, initial), daemon=True).start()
+        threading.Thread(target=_read_rates, args=(sender, initial), name="headgate-rates", daemon=True).start()
     terminal = sys.stdout.isatty()
     began = shown = time.monotonic()
     while not sender.wait(_LINE_EVERY if not planned else 0.05):

@@ -184,6 +184,7 @@ class EngineRun:
         if not self._session.local:
             starting = background.submit(start_hosts, spark, run, token, self.replicas)
             undo.callback(close_when_started, starting, token)
+        background.shutdown(wait=False)
         return starting
 
     def _open_driver(self, spark: Any, checkpoint: Checkpoint, run: str) -> Driver:

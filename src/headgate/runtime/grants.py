@@ -106,6 +106,7 @@ class GrantRunner:
         """See `Network.close`."""
         with self._control.lock:
             self._workers.resize(0)
+        self._stuck.stop()
 
     def _run_until(self, until: float, over: Callable[[], bool] | None) -> None:
         """Runs grants until no unit is ready, until `until`, or until `over()`."""

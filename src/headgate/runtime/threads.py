@@ -203,8 +203,8 @@ class Workers:
 class StuckGrants:
     """Reports grants that run longer than `longest` seconds: a thread checks several times in this period.
 
-    The thread ends when no grant has run for a while. `name` describes a unit; `replace` is called under the lock with
-    the number of stuck grants.
+    The thread ends with `stop`, and when no grant has run for a while. `name` describes a unit; `replace` is called
+    under the lock with the number of stuck grants.
     """
 
     def __init__(
@@ -221,15 +221,17 @@ class StuckGrants:
         self._name = name
         self._replace = replace
         self._alive = False
+        # Ends the wait of the present thread.
+        self._ended = Event()
         self._reported: set[tuple[int, float]] = set()
 
     def start(self) -> None:
         """Under the lock: grants are about to run."""
         if not self._alive:
-            self._alive = True
+            self._alive, self._ended = True, Event()
             # The thread must not keep a network alive that is not used any more.
-            target, period = weakref.ref(self), self._longest / 4
-            Thread(target=_check_repeatedly, args=(target, period), name="headgate-stuck", daemon=True).start()
+            given = weakref.ref(self), self._longest / 4, self._ended
+            Thread(target=_check_repeatedly, args=given, name="headgate-stuck", daemon=True).start()
 
     def check(self) -> bool:
         """Without the lock: reports each stuck grant once; returns whether any grant runs."""
@@ -249,17 +251,16 @@ class StuckGrants:
         """Without the lock: the thread ends; the next `start` begins another."""
         with self._control.lock:
             self._alive = False
+            self._ended.set()
 
 
-def _check_repeatedly(reference: weakref.ref[StuckGrants], period: float) -> None:
-    sleep = Event()
+def _check_repeatedly(reference: weakref.ref[StuckGrants], period: float, ended: Event) -> None:
     idle = 0
-    while idle < IDLE_CHECKS:
-        sleep.wait(period)
+    while idle < IDLE_CHECKS and not ended.wait(period):
         monitor = reference()
         if monitor is None:
             return
         idle = 0 if monitor.check() else idle + 1
-        if idle >= IDLE_CHECKS:
+        if idle >= IDLE_CHECKS and not ended.is_set():
             monitor.stop()
         del monitor

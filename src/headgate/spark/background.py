@@ -20,18 +20,19 @@ class Background:
     """The thread that runs a network while no epoch is cut. It sleeps when nothing is ready.
 
     `run` gives it a network, `stop` returns once it does not run any more; both are called by the thread that has the
-    turn. `grants` and `seconds` count its work since the last `count`.
+    turn. `grants` and `seconds` count its work since the last `count`. `close` ends the thread for good.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._resident: ResidentNetwork | None = None
         self._ready = False
-        self._active = False
+        self._active = self._closed = False
         self._grants = 0
         self._operator_seconds = 0.0
         self._error: Exception | None = None
-        threading.Thread(target=self._work, name="headgate-background", daemon=True).start()
+        self._thread = threading.Thread(target=self._work, name="headgate-background", daemon=True)
+        self._thread.start()
 
     def run(self, resident: ResidentNetwork) -> None:
         """Runs the network from now on, until `stop`."""
@@ -57,6 +58,13 @@ class Background:
         if error is not None:
             raise error
 
+    def close(self) -> None:
+        """Ends the thread after the present grant, and waits for its end; nothing may be run afterwards."""
+        with self._changed:
+            self._resident, self._closed = None, True
+            self._changed.notify_all()
+        self._thread.join()
+
     def count(self) -> tuple[int, float]:
         """Grants, and seconds in operators, since the last call."""
         with self._changed:
@@ -71,6 +79,8 @@ class Background:
         while True:
             with self._changed:
                 while self._resident is None or not self._ready:
+                    if self._closed:
+                        return
                     self._changed.wait()
                 resident, self._ready, self._active = self._resident, False, True
             error: Exception | None = None

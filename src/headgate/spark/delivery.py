@@ -136,6 +136,10 @@ class HostWriters:
             parts.add_dead(table, self._staged(writers, Results(DEAD, epoch, table), attempt))
         return parts.close(malformed)
 
+    def close(self) -> None:
+        """Ends the threads; does not wait for a file that is being written."""
+        self._threads.shutdown(wait=False)
+
     def _share(self, query: Query) -> HostShare:
         if self._sinks is None:
             return HostShare(None, driver=True, executors=True)

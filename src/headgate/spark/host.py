@@ -197,6 +197,14 @@ class Host:
                     self._report({"failed": turn.request.epoch})
             self._changed.notify_all()
 
+    def close(self) -> None:
+        """Frees the network and ends the threads. Called when no task is served; no request may follow.
+
+        A process that serves a host ends without it.
+        """
+        self._forget()
+        self._background.close()
+
     def check(self, request: EpochRequest) -> None:
         """Refused if a request with a higher fence has come before."""
         with self._changed:
@@ -349,7 +357,7 @@ class Host:
         with suppress(Exception):
             self._background.stop()
         if self._resident is not None:
-            self._resident.network.close()
+            self._resident.close()
         self._resident = self._at = None
 
     @property

@@ -62,7 +62,8 @@ class HostServer:
                     with suppress(BlockingIOError, ConnectionError):
                         connection, _ = key.fileobj.accept()  # type: ignore[union-attr]
                         self._open.add(id(connection))
-                        threading.Thread(target=self.connected, args=(connection,), daemon=True).start()
+                        name = "headgate-connection"
+                        threading.Thread(target=self.connected, args=(connection,), name=name, daemon=True).start()
 
     def connected(self, connection: socket.socket) -> None:
         """Serves one connection."""

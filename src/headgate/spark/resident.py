@@ -166,6 +166,11 @@ class ResidentNetwork:
                 return text_of(raised)
         return None
 
+    def close(self) -> None:
+        """Ends the threads; the network is not used any more."""
+        self.network.close()
+        self._writers.close()
+
     def begin(self, epoch: int, attempt: str) -> None:
         """All files written from now on belong to this attempt at an epoch."""
         self._added.difference_update(self.awaited)
@@ -192,6 +197,7 @@ class ResidentNetwork:
             self.network.threads = plan.threads
         if plan.objectives != self._plan.objectives:
             self.network.objectives = plan.objectives
+        self._writers.close()
         self._writers = HostWriters(plan.delivery, self._checkpoint, self._run, self._replica)
         self._plan, self._plan_name, self._local = plan, name, local
         self._key_load.routes = local.by_key
