@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headgate.connectors import kafka_producer
+from headgate.connectors import kafka_messages, kafka_producer
 from headgate.connectors.kafka_cluster import subscribed
-from headgate.connectors.kafka_producer import Cluster, DirectKafkaWriter, obstacle
+from headgate.connectors.kafka_messages import DirectKafkaWriter, obstacle
+from headgate.connectors.kafka_producer import Cluster
 from headgate.connectors.kafka_security import for_librdkafka
 from headgate.connectors.kafka_sink import messages
 from headgate.spark.outbox_rows import OutboxRows
@@ -84,7 +85,7 @@ def test_messages_that_the_driver_makes(sent: Sent) -> None:
 def test_what_the_driver_leaves_to_spark(
     monkeypatch: pytest.MonkeyPatch, more: Mapping[str, str], said: str | None
 ) -> None:
-    monkeypatch.setattr(kafka_producer, "installed", lambda: True)
+    monkeypatch.setattr(kafka_messages, "installed", lambda: True)
     options = {**SERVERS, **({} if "topic_column" in more else {"topic": "t"}), **more}
     query = query_into("kafka", clause(options), "k STRING, n INT, d DOUBLE")
     assert obstacle(query, query.sinks[0].options) == said
@@ -135,7 +136,7 @@ def test_how_a_cluster_is_entered(given: Mapping[str, str], wanted: Mapping[str,
 
 
 def test_without_the_client_spark_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_producer, "installed", lambda: False)
+    monkeypatch.setattr(kafka_messages, "installed", lambda: False)
     query = query_into("kafka", clause({**SERVERS, "topic": "t"}))
     assert "pip install 'headgate[kafka]'" in str(obstacle(query, query.sinks[0].options))
 
@@ -146,6 +147,7 @@ class Client:
     def __init__(self, settings: Mapping[str, Any], refusal: Exception | None = None) -> None:
         self.settings = settings
         self.refusal = refusal
+        self.calls: list[str] = []
 
     def list_topics(self, topic: str | None = None, timeout: float = 0) -> Any:
         if topic is not None and self.refusal is not None:
@@ -159,6 +161,16 @@ class Client:
         return 0
 
     def init_transactions(self, timeout: float) -> None: ...
+
+    def begin_transaction(self) -> None:
+        self.calls.append("begin")
+
+    def produce(self, *message: Any, **more: Any) -> None:
+        self.calls.append("send")
+
+    def abort_transaction(self, timeout: float) -> None:
+        self.calls.append("abort")
+        raise OSError("no broker answers")
 
 
 @pytest.fixture
@@ -231,6 +243,30 @@ def test_a_producer_that_is_abandoned_is_not_used_again(clients: list[Client]) -
     first.close()
     assert list(Cluster._open.values()) == [second._cluster]
     assert len(clients) == 2
+
+
+@pytest.mark.parametrize("way", ["revoke", "abandon", "close"])
+def test_an_epoch_that_fails_leaves_no_transaction_open(
+    clients: list[Client], monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Even if the brokers do not answer, they are asked once, and nothing is raised."""
+    monkeypatch.setattr(Cluster, "has", lambda self, topic, epoch: False)
+    query = query_into("kafka", clause({**SERVERS, "topic": "t", "delivery": "exactly_once"}), "k STRING")
+    writers = [DirectKafkaWriter(query, query.sinks[0].options, "run") for _ in range(2)]
+    rows = Results("q", 1, pa.table({"k": ["a"]}))
+    writers[0].publish(rows)
+    for writer in writers:
+        getattr(writer, way)()
+    if way != "close":
+        for writer in writers:
+            writer.close()
+    assert clients[0].calls == ["begin", "send", "abort"]
+    assert not Cluster._open
+    # The rest of the epoch must not become a transaction of its own.
+    with pytest.raises(SinkError, match="was aborted"):
+        writers[1].publish(rows)
+    with pytest.raises(SinkError, match="was aborted"):
+        writers[1].flush()
 
 
 def test_lines_with_any_character(sent: Sent) -> None:

@@ -43,6 +43,7 @@ def test_a_password_is_used_and_shown_nowhere(guarded: Broker, tmp_path: Path, d
     (work / "wrong.sql").write_text(_script(topics, "wrong-" + SECRET, delivery))
     done = _headgate("run", "right.sql", "--once", "--checkpoint", "ck", folder=work)
     assert done.returncode == 0, done.stderr
+    assert "headgate: the state is in ck; it is complete: give another folder to start over" in done.stdout
     assert [message.value for message in topics.read("answers")] == ['{"v":42}']
     refused = _headgate("run", "wrong.sql", "--once", folder=work)
     assert refused.returncode == 1

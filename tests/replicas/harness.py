@@ -251,9 +251,9 @@ def any_owners(placement: Placement, chance: Random) -> Placement:
     return replace(placement, owners=chance.choice([tuple(owners), (), one, few]))
 
 
-def in_fragments(queries: Sequence[Query], rows: bool = True) -> list[Query]:
+def in_fragments(queries: Sequence[Query], rows: bool = True, once: bool = True) -> list[Query]:
     """The queries divided at exchanges, and their fragments."""
-    divisions = [divided(query, rows) for query in queries]
+    divisions = [divided(query, rows, once) for query in queries]
     return [part for each in divisions for part in (*each.fragments, each.query)]
 
 

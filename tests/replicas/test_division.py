@@ -10,7 +10,7 @@ from headgate.connectors.registry import connectors
 from headgate.graph.as_json import read, written
 from headgate.graph.operators import Stamp
 from headgate.graph.queries import Query
-from headgate.spark.exchange import divided, division_under
+from headgate.spark.exchange import divided, division_under, divisions
 from headgate.spark.placement import Placement
 from headgate.spark.placing import place
 from headgate.sql import Catalog
@@ -24,6 +24,7 @@ CREATE STREAM u (ut TIMESTAMP, uk STRING, m BIGINT, WATERMARK FOR ut AS ut - INT
 """
 W = "window(ts, '10 seconds')"
 COUNTS = f"(SELECT {W} AS w, k, count(*) AS c FROM s GROUP BY {W}, k)"
+SUMS = f"(SELECT {W} AS w, k, count(*) AS c, sum(n) AS d FROM s GROUP BY {W}, k)"
 VALUES = f"(SELECT {W} AS w, n, count(*) AS c FROM s GROUP BY {W}, n)"
 LATER = "b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 SECONDS"
 NEAR = "ut BETWEEN ts AND ts + INTERVAL 5 SECONDS"
@@ -43,6 +44,9 @@ PARTS = {
     # One side may stay where the key of its stream takes it.
     f"SELECT a.w FROM {COUNTS} a JOIN {VALUES} b ON a.w = b.w AND a.k = CAST(b.c AS STRING)": "rows0",
     f"SELECT a.w FROM {COUNTS} a JOIN {VALUES} b ON a.w = b.w AND a.c = b.c": "rows0 rows1",
+    # Equal rows are sent once, unless they are needed by different keys.
+    f"SELECT a.k FROM {COUNTS} a JOIN {COUNTS} b ON a.w = b.w AND a.c = b.c AND a.k <> b.k": "rows0",
+    f"SELECT a.k FROM {SUMS} a JOIN {SUMS} b ON a.w = b.w AND a.c = b.d AND a.d > b.c AND a.k <> b.k": "rows0 rows1",
     f"SELECT a.n FROM s a JOIN s b ON a.k = upper(b.k) AND {LATER}": "rows0",
     f"SELECT a.n FROM s a JOIN s b ON a.k = b.k AND {LATER}": "",
     # Catalyst computes it where the rows enter.
@@ -87,8 +91,7 @@ def test_the_fragments_of_a_query(text: str) -> None:
         assert divided(part).parts == (part,), "a part is not divided again"
         assert read(written(part)) == part
     # A placement tells how the query is divided under it.
-    for rows in (True, False):
-        way = divided(given, rows)
+    for way in divisions(given):
         assert division_under(given, apart(way.parts, 2)) == way
     assert division_under(given, place([given], 2)).fragments == ()
 

@@ -64,10 +64,10 @@ def test_divided_at_exchanges(name: str, replicas: int, group_of: GroupOf) -> No
 @pytest.mark.parametrize("name", [name for name in GROUPS if name.startswith(("exchange", "current"))])
 def test_rows_cross_exchanges(name: str, group_of: GroupOf) -> None:
     """Each part is split by its own keys, wherever that is possible; rescaled now and then, also to one replica and to
-    placements of the versions that sent no rows."""
+    placements of the versions that sent no rows, or equal rows twice."""
     group = group_of(name)
     declared = [each.query for each in group.expected]
-    ways = [in_fragments(declared), in_fragments(declared, rows=False), declared]
+    ways = [*(in_fragments(declared, *way) for way in ((True,), (True, False), (False,))), declared]
     chance = Random(name)
     running = Replicas(ways[0], apart(ways[0], 3), group.settings, declared)
     for stream, batch in group.pushes:

@@ -111,7 +111,8 @@ class ReplicaRun:
         self.done: list[Epoch] = []
         jobs = InlineReplicas({} if hosts is None else hosts, lambda: self.epochs.plan)
         run = self.checkpoint.identity()
-        self.epochs = Epochs(jobs, self.checkpoint, run, "token", self.done.append, None)
+        self.now = 100.0
+        self.epochs = Epochs(jobs, self.checkpoint, run, "token", self.done.append, None, clock=lambda: self.now)
         self.rescale(replicas)
 
     def plan(self, replicas: int, placement: Placement | None = None) -> Plan:
@@ -128,6 +129,7 @@ class ReplicaRun:
             delivery=Delivery(opener, str(self._root), self._kept, str(self._root / "dead")),
             placement=placement or placed(parts or queries, replicas, before),
             parts=parts,
+            idle={name: each.idle for name, each in dict(self.catalog.streams).items() if each.idle is not None},
         )
 
     def rescale(self, replicas: int) -> None:
@@ -146,8 +148,13 @@ class ReplicaRun:
 
     def settle(self) -> None:
         """The epochs without new rows that the driver's loop would run now."""
-        while self.epochs.follow_up or self.epochs.change_pending or self.epochs.waiting:
+        while self.epochs.follow_up or self.epochs.change_pending or self.epochs.waiting or self.epochs.idle_wait == 0:
             self.epochs.run_backlog()
+
+    def wait(self, seconds: float) -> None:
+        """Lets time pass, by which streams fall idle."""
+        self.now += seconds
+        self.settle()
 
     def finish(self) -> None:
         """Ends all streams."""

@@ -167,3 +167,71 @@ def test_results_that_may_go_anywhere_go_to_one_replica(tmp_path: Path) -> None:
         found.append(results(run))
     assert found[0] == found[1]
     assert len(found[0]) > 100
+
+
+EQUAL = f"""{STREAM} CREATE QUERY pairs AS
+SELECT p.w, p.k, q.k AS other FROM ({COUNTS}) p JOIN ({COUNTS}) q ON p.w = q.w AND p.n = q.n AND p.k <> q.k;
+"""
+
+
+def as_twice(
+    queries: Sequence[Query], replicas: int, before: Plan | None = None, costs: Mapping[str, float] | None = None
+) -> tuple[Query, ...]:
+    """`parts_of` in the versions in which equal fragments each sent their rows."""
+    return tuple(part for query in queries for part in divided(query, once=False).parts)
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_equal_rows_are_sent_once_also_after_a_version_that_sent_them_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    alone = started(tmp_path / "alone", 1, EQUAL)
+    for batch in range(BATCHES):
+        alone.bring(batch, "s", rows(batch))
+    alone.finish()
+    assert len(results(alone)) > 30
+    twice, once = ["pairs/rows0", "pairs/rows1", "pairs"], ["pairs/rows0", "pairs"]
+    with monkeypatch.context() as earlier:
+        earlier.setattr(inline_replicas, "parts_of", as_twice)
+        first = started(tmp_path, 2, EQUAL)
+        first.bring(0, "s", rows(0))
+        first.bring(1, "s", rows(1))
+        assert names(first) == twice
+    second = started(tmp_path, number, EQUAL)
+    assert names(second) == (twice if number == 2 else once), "with as many replicas no state moves"
+    second.bring(2, "s", rows(2))
+    second.rescale(5 - number)
+    assert names(second) == once
+    second.bring(3, "s", rows(3))
+    second.finish()
+    assert results(first, second) == results(alone)
+
+
+OTHER = STREAM.replace("STREAM s", "STREAM t").replace("'unused')", "'unused') WITH (idle = '10 seconds')")
+SILENT = f"""{STREAM} {OTHER}
+CREATE QUERY pairs AS SELECT p.k, q.k AS other, p.n FROM ({COUNTS}) p
+LEFT JOIN ({COUNTS.replace("FROM s", "FROM t")}) q ON p.w = q.w AND p.n = q.n;
+"""
+
+
+def timed(*pairs: tuple[float, str]) -> pa.Table:
+    """Rows at these seconds, with these keys."""
+    times = pa.array([1_700_000_000_000_000 + int(second * 1e6) for second, _ in pairs], pa.timestamp("us", "UTC"))
+    return pa.table({"ts": times, "k": [k for _, k in pairs], "v": pa.array([0] * len(pairs), pa.int32())})
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+def test_a_stream_that_is_idle_holds_up_no_rows_of_an_exchange(tmp_path: Path, replicas: int) -> None:
+    run = started(tmp_path, replicas, SILENT)
+    assert names(run) == (["pairs/rows0", "pairs/rows1", "pairs"] if replicas > 1 else ["pairs"])
+    run.bring(0, "s", timed((0, "a"), (1, "b"), (1.5, "b")))
+    run.bring(1, "t", timed((0, "x"), (1, "x")))
+    run.bring(2, "s", timed((20, "c")))
+    run.wait(9)
+    assert run.results("pairs") == [], "t has been silent for 9 seconds"
+    run.wait(1)
+    assert sorted(run.results("pairs")) == [("a", None, 1), ("b", "x", 2)], "t follows s, whose watermark is 18 s"
+    # It comes back: its row of the first window is late, where another replica joins it too.
+    run.bring(3, "t", timed((2, "y"), (21, "z")))
+    run.finish()
+    assert sorted(run.results("pairs")) == [("a", None, 1), ("b", "x", 2), ("c", "z", 1)]

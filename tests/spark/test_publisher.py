@@ -14,8 +14,9 @@ from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.commit import Commit
 from headgate.spark.messages import WrittenFile
 from headgate.spark.publisher import Publisher
-from headgate.spark.results import HostWriter, Results
+from headgate.spark.results import DriverWriter, HostWriter, Results, SinkError
 from headgate.spark.written_files import WrittenFiles
+from tests.connectors.declared import query_into
 from tests.waiting import LIMIT, wait_until
 
 
@@ -143,3 +144,33 @@ def test_a_sink_that_cannot_be_closed_is_reported(tmp_path: Path, monkeypatch: p
     slow = Slow(tmp_path)
     slow.publisher.close(LIMIT)
     assert "the broker is gone" in str(slow.publisher.failure)
+
+
+class Begun(DriverWriter):
+    """A sink that can take back what it has begun, but not be closed."""
+
+    def __init__(self) -> None:
+        self.revoked = threading.Event()
+
+    def publish(self, results: Results) -> None: ...
+
+    def revoke(self) -> None:
+        self.revoked.set()
+
+    def close(self) -> None:
+        raise OSError("the broker is gone")
+
+
+def test_all_sinks_revoke_what_they_have_begun_when_one_fails(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise SinkError("query q: the folder is gone")
+
+    other = Begun()
+    monkeypatch.setattr(slow.publisher, "_open_sink", lambda query, sink: other)
+    monkeypatch.setattr(slow.files, "publish", refused)
+    slow.publisher.open(query_into("noop", ""))
+    slow.put(0)
+    assert other.revoked.wait(LIMIT)
+    # What comes after the first error does not hide it.
+    slow.publisher.close(LIMIT)
+    assert str(slow.publisher.failure).startswith("query q: the folder is gone; ")

@@ -237,6 +237,7 @@ def _summary(engine: Engine, checkpoint: str | None) -> None:
     from rich.table import Table
 
     from headgate.cli.live_view import duration
+    from headgate.spark.checkpoint import Checkpoint
     from headgate.spark.storage import without_secrets
 
     metrics = engine.metrics()
@@ -256,6 +257,11 @@ def _summary(engine: Engine, checkpoint: str | None) -> None:
         )
     Console().print(table)
     for stream, count in metrics["dead_letters"].items():
-        typer.echo(f"headgate: {count:,} malformed rows of stream {stream} are in {engine.dead_letters}")
+        rows = "1 malformed row" if count == 1 else f"{count:,} malformed rows"
+        typer.echo(f"headgate: {rows} of stream {stream} in {engine.dead_letters}")
     if checkpoint is not None:
-        typer.echo(f"headgate: the state is in {without_secrets(checkpoint)}; the same command continues from there")
+        commit = Checkpoint(checkpoint).newest()
+        then = "the same command continues from there"
+        if commit is not None and commit.complete:
+            then = "it is complete: give another folder to start over"
+        typer.echo(f"headgate: the state is in {without_secrets(checkpoint)}; {then}")

@@ -1,75 +1,37 @@
 """Sends messages from the driver through librdkafka, without a Spark job; optionally one transaction per epoch.
 
 An epoch's transaction also commits the epoch's number, as the offset of a consumer group that belongs to the run:
-after a crash the number shows whether the epoch was written. Used if confluent-kafka is installed and the messages can
-be made without Spark; other messages are sent by Spark's connector (`kafka_sink.py`).
+after a crash the number shows whether the epoch was written. The transaction of an epoch that fails is aborted at once,
+that of a process that was killed by the next start. `kafka_messages.py` makes the messages.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, ClassVar, TypeVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from headgate.connectors.csv import csv_lines
-from headgate.connectors.json import json_lines
 from headgate.connectors.kafka_cluster import PATIENCE, SERVERS, missing, silent
 from headgate.connectors.kafka_security import for_librdkafka
-from headgate.graph import types as t
-from headgate.graph.queries import Query
 from headgate.graph.secrets import without_secrets
-from headgate.spark.results import DriverWriter, Results, SinkError
+from headgate.spark.results import SinkError
 
 T = TypeVar("T")
 
-_PLAIN = (t.STRING, t.BOOLEAN, t.TINYINT, t.SMALLINT, t.INT, t.BIGINT, t.DATE)
-"""Types whose texts are the same in Arrow and in Spark."""
 _PATIENCE = 120.0
 """Timeout (s) for the brokers to accept the messages of an epoch."""
+_ABORTING = 2.0
+"""Timeout (s) for the brokers to abort a transaction, for which a stop waits. If they do not answer, they end it after
+`_PATIENCE`, or when the run starts again."""
 _MAKING = 5.0
 """Timeout (s) for the brokers to create a topic."""
 _STEP = 1.0
 """Seconds between two looks at whether the brokers refuse the login."""
 _RENEWED = frozenset({"bootstrap.servers", "sasl.password", "ssl.key.pem", "ssl.key.password", "ssl.certificate.pem"})
 _OF_PRODUCERS = ("kafka.acks", "kafka.compression.type", "kafka.linger.ms")
-
-
-def installed() -> bool:
-    """Whether the client is installed."""
-    return importlib.util.find_spec("confluent_kafka") is not None
-
-
-def obstacle(query: Query, options: Mapping[str, str]) -> str | None:
-    """Why the driver cannot make the messages of a query; None if it can."""
-    types = {field.name.lower(): field.type for field in query.schema.fields}
-    if not installed():
-        return "it needs the package confluent-kafka: pip install 'headgate[kafka]'"
-    if options.get("value_format", "json") in ("avro", "raw"):
-        return f"value_format {options['value_format']} is written by Spark"
-    if options.get("delivery") == "exactly_once" and "topic_column" in options:
-        return "it needs the option topic instead of topic_column"
-    named = [name.strip() for name in options.get("headers", "").split(",") if name.strip()]
-    if "key" in options:
-        named.append(options["key"])
-    for name in named:
-        if types.get(name.lower()) not in _PLAIN:
-            return f"{name} is written by Spark"
-    if query.mode == "update" and "key" not in options:
-        identity = query.plan.schema.fields[query.visible : -1]
-        if any(field.type not in _PLAIN for field in identity):
-            return "a key of the query is written by Spark"
-    protocol = options.get("kafka.security.protocol", "")
-    own = any(name.startswith("kafka.ssl.truststore.") for name in options)
-    if protocol.endswith("SSL") and not own and options.get("delivery") != "exactly_once":
-        return "brokers are checked with the certificates that Java knows"
-    _, other = for_librdkafka(options)
-    return f"the option {other} is one of Kafka's client in Java" if other is not None else None
 
 
 def confirmed_by_all(options: Mapping[str, str]) -> bool:
@@ -81,7 +43,7 @@ Headers = list[tuple[str, str | bytes | None]]
 
 
 class Cluster:
-    """The producer that all queries of a run share, for one cluster. Used by the publisher's thread.
+    """The producer that all queries of a run share, for one cluster. Used by the publisher's thread, except `abandon`.
 
     `exactly_once`: the messages of an epoch are one transaction.
     """
@@ -96,6 +58,8 @@ class Cluster:
         self._identity = f"headgate-{run}{_variant(options)}"
         self._refused: str | None = None
         self._epoch: int | None = None
+        self._in_transaction = False
+        self._revoked = False
         self._topics: set[str] = set()
         self._users = 0
         self._refusal: str | None = None
@@ -181,8 +145,10 @@ class Cluster:
 
     def begin(self, epoch: int, topic: str) -> None:
         """Begins an epoch: the messages that follow belong to it and go to `topic`."""
+        self._check_usable()
         if self._exactly_once and self._epoch != epoch:
             self._producer.begin_transaction()
+            self._in_transaction = True
         self._epoch = epoch
         self._topics.add(topic)
 
@@ -190,6 +156,7 @@ class Cluster:
         """Returns when the brokers have all messages of the epoch."""
         if self._epoch is None:
             return
+        self._check_usable()
         epoch, self._epoch = self._epoch, None
         topics, self._topics = self._topics, set()
         left = self._producer.flush(_PATIENCE)
@@ -206,6 +173,26 @@ class Cluster:
             finally:
                 consumer.close()
             _retried(lambda: self._producer.commit_transaction(_PATIENCE))
+            self._in_transaction = False
+
+    def _check_usable(self) -> None:
+        """SinkError after `revoke`: the rest of an epoch must not become a transaction of its own."""
+        if self._revoked:
+            raise SinkError("the transaction of the epoch was aborted")
+
+    def revoke(self) -> None:
+        """Aborts the transaction of an epoch that has not ended: readers of committed messages would wait for its end.
+        Raises nothing, and takes no more messages: what has failed before is what counts. Any thread may call it."""
+        if not self._exactly_once or self._revoked:
+            return
+        # Once: each of many queries asks for it, and brokers may not answer.
+        self._revoked = True
+        self._forget()
+        if self._in_transaction:
+            # The brokers may be gone, another process may have fenced this one, or the commit may be under way.
+            with suppress(Exception):
+                self._producer.abort_transaction(_ABORTING)
+                self._in_transaction = False
 
     def has(self, topic: str, epoch: int) -> bool:
         """Whether an earlier transaction has committed the messages of an epoch to a topic."""
@@ -224,11 +211,17 @@ class Cluster:
         """Closes the producer when its last user has closed it."""
         self._users -= 1
         if self._users == 0:
-            self._producer.flush(_PATIENCE)
+            if not self._exactly_once:
+                # What is left in a transaction belongs to an epoch that has failed.
+                self._producer.flush(_PATIENCE)
             self.abandon()
 
     def abandon(self) -> None:
-        """Later writers get another producer: this one may still be sending, or has failed."""
+        """Ends its use, also while another thread sends: later writers get another producer."""
+        self._forget()
+        self.revoke()
+
+    def _forget(self) -> None:
         Cluster._open = {key: each for key, each in Cluster._open.items() if each is not self}
 
     def reason(self, error: Exception) -> str:
@@ -245,108 +238,6 @@ class Cluster:
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:
             self._refused = f"topic {message.topic()}: {error.str()}"
-
-
-class DirectKafkaWriter(DriverWriter):
-    """Sends the results of each epoch from the driver."""
-
-    def __init__(self, query: Query, options: Mapping[str, str], run: str) -> None:
-        self._query = query
-        self._options = options
-        self._names = {field.name.lower(): field.name for field in query.schema.fields}
-        self._topic = options.get("topic", "")
-        try:
-            self._cluster = Cluster.of(options, run, options.get("delivery") == "exactly_once")
-        except SinkError as error:
-            raise self._error(str(error)) from error
-        try:
-            if self._topic:
-                self._cluster.require(self._topic)
-        except Exception as error:
-            self._cluster.close()
-            said = str(error) if isinstance(error, SinkError) else self._cluster.reason(error)
-            raise self._error(said) from error
-        self._first = True
-
-    def publish(self, results: Results) -> None:
-        try:
-            if self._first and self._cluster.has(self._topic, results.epoch):
-                return
-            self._first = False
-            self._cluster.begin(results.epoch, self._topic)
-            for topic, value, key, headers in self._messages(results):
-                self._cluster.send(topic, value, key, headers)
-        except SinkError:
-            raise
-        except Exception as error:
-            raise self._error(self._cluster.reason(error)) from error
-
-    def flush(self) -> None:
-        try:
-            self._cluster.end()
-        except Exception as error:
-            raise self._error(self._cluster.reason(error)) from error
-
-    def close(self) -> None:
-        self._cluster.close()
-
-    def abandon(self) -> None:
-        self._cluster.abandon()
-
-    def _messages(self, results: Results) -> Iterator[tuple[str, bytes | None, bytes | None, Headers]]:
-        table = results.table
-        values: Sequence[bytes | None] = _values(table, self._options.get("value_format", "json"))
-        if results.deleted is not None:
-            gone = results.deleted.to_pylist()
-            values = [None if deleted else value for value, deleted in zip(values, gone, strict=True)]
-        count = table.num_rows
-        column = self._options.get("topic_column")
-        topics = [self._options["topic"]] * count if column is None else self._column(table, column).to_pylist()
-        if None in topics:
-            raise self._error(f"column {column} names the topic of a row, and is null in one of epoch {results.epoch}")
-        keys = self._keys(results) or [None] * count
-        named = [name.strip() for name in self._options.get("headers", "").split(",") if name.strip()]
-        columns = [(name, _texts(self._column(table, name))) for name in named]
-        marked = self._options.get("epoch_header") == "true"
-        for number in range(count):
-            headers: Headers = [(name, texts[number]) for name, texts in columns]
-            if marked:
-                headers.append(("headgate", f"{self._query.name}/{results.epoch}/{number}".encode()))
-            yield topics[number], values[number], keys[number], headers
-
-    def _keys(self, results: Results) -> list[bytes | None] | None:
-        given = self._options.get("key")
-        if given is not None:
-            return _texts(self._column(results.table, given))
-        if results.identity is None:
-            return None
-        # A JSON array of the values that identify the row, as texts.
-        columns = [[None if v is None else v.decode() for v in _texts(c)] for c in results.identity.columns]
-        if not columns:
-            return [b"[]"] * results.table.num_rows
-        return [
-            json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() for row in zip(*columns, strict=True)
-        ]
-
-    def _column(self, table: pa.Table, name: str) -> pa.ChunkedArray:
-        return table.column(self._names[name.lower()])
-
-    def _error(self, said: str) -> SinkError:
-        return SinkError(f"query {self._query.name}: sink kafka: {said}")
-
-
-def _values(table: pa.Table, form: str) -> Sequence[bytes | None]:
-    """The message of each row, as Spark writes it."""
-    if form == "json":
-        return json_lines()(table).split(b"\n")[:-1]
-    if form == "csv":
-        return csv_lines(table)
-    return [v.encode() if isinstance(v, str) else v for v in table.column(0).to_pylist()]
-
-
-def _texts(column: pa.ChunkedArray) -> list[bytes | None]:
-    """Values as texts, as Spark casts them."""
-    return [None if value is None else value.encode() for value in pc.cast(column, t.STRING).to_pylist()]
 
 
 def _retried(action: Callable[[], T]) -> T:

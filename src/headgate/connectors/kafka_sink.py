@@ -1,4 +1,4 @@
-"""Kafka topics as sinks, written by the driver (`kafka_producer.py`) or through Spark's Kafka connector.
+"""Kafka topics as sinks, written by the driver (`kafka_messages.py`) or through Spark's Kafka connector.
 
 Spark writes messages that need it (Avro, keys by SQL, settings of Kafka's Java client), in one job for all queries.
 """
@@ -15,7 +15,8 @@ from headgate.connectors.contract import Guarantee, ResultSink, quoted
 from headgate.connectors.csv import CsvSink
 from headgate.connectors.json import JsonSink
 from headgate.connectors.kafka_cluster import SERVERS, ClusterProblem, absent, check, missing, require, topic_problem
-from headgate.connectors.kafka_producer import DirectKafkaWriter, confirmed_by_all, obstacle
+from headgate.connectors.kafka_messages import DirectKafkaWriter, obstacle
+from headgate.connectors.kafka_producer import confirmed_by_all
 from headgate.connectors.row_key import key_problem, mentioned
 from headgate.connectors.spark_format import provided, reason
 from headgate.graph.options import OptionDeclaration, OptionProblem, OptionSet

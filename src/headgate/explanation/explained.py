@@ -194,7 +194,7 @@ def _placed(
     queries: Sequence[Query], streams: Sequence[Stream], replicas: int, present: Placement | None
 ) -> ExplainedPlacement:
     """Where the queries run: under the present placement, or that before anything is measured."""
-    from headgate.spark.exchange import divided
+    from headgate.spark.exchange import divisions
     from headgate.spark.placing import place
     from headgate.spark.replicas import parts_of
 
@@ -202,7 +202,7 @@ def _placed(
         parts = list(parts_of(queries, replicas) or queries)
         placement = place(parts, replicas)
     else:
-        ways = [divided(query, rows) for query in queries for rows in (False, True)]
+        ways = [way for query in queries for way in divisions(query)]
         parts = list({part.name: part for way in ways for part in way.parts}.values())
         placement = present
     # A query that does not run now has no place.

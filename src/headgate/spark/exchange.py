@@ -5,6 +5,8 @@ below) is divided into *fragments*. A fragment is an internal query; its results
 the same name, which the query, or another fragment, reads. Aggregates are divided into partial states, made of each
 batch where the rows are, and their merge; a top into candidates and the top of them. Before joins, DISTINCT and what
 else cannot be halved, the rows themselves cross, each with the watermark that it had when it entered (`Stamp`).
+Where two fragments would send the same rows to the same replicas, as in a join of a subquery with itself, one sends
+them for both.
 
 An internal stream has routes like any other, over the columns of the fragment's output; its rows do not pass through
 Spark, so replicas hash their keys (`key_slots.py`). For each fragment a replica hands over, at the end of an epoch, the
@@ -14,7 +16,7 @@ senders with the next epoch, and then the lowest of the senders' watermarks (`Ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -44,7 +46,7 @@ from headgate.graph.types import BIGINT, Field, Schema, is_key
 from headgate.runtime.scaling import is_scaled
 from headgate.spark.key_slots import ROWS
 from headgate.spark.placement import Placement, streams_of
-from headgate.spark.splitting import key_parts, keys_of, separable, splitting
+from headgate.spark.splitting import KeyPart, key_parts, keys_of, separable, splitting
 from headgate.sql.times import times
 
 
@@ -78,9 +80,10 @@ class Division:
         return ((part.name, node) for part in self.parts if node in set(part.plan.walk()))
 
 
-def divided(query: Query, rows: bool = True) -> Division:
+def divided(query: Query, rows: bool = True, once: bool = True) -> Division:
     """A query divided at the exchanges that let a part of it run on all replicas; unchanged if there are none, or if it
-    is a part of a divided query. Without `rows`, only partial results cross an exchange."""
+    is a part of a divided query. Without `rows`, only partial results cross an exchange; without `once`, equal
+    fragments stay apart, as in earlier versions."""
     is_part = isinstance(query.plan, Send) or any(
         stream.startswith(f"{query.name}{INTERNAL}") for stream in streams_of(query.plan)
     )
@@ -96,18 +99,81 @@ def divided(query: Query, rows: bool = True) -> Division:
     if not divider.fragments:
         return Division(query, (), {node: (Copy(node),) for node in query.plan.walk()})
     copies = {node: tuple(dict.fromkeys(found)) for node, found in divider.copies.items()}
-    return Division(replace(query, plan=plan), tuple(divider.fragments), copies)
+    division = Division(replace(query, plan=plan), tuple(divider.fragments), copies)
+    return _sent_once(division) if once else division
+
+
+def divisions(query: Query) -> Iterator[Division]:
+    """All ways in which this version and earlier ones divide a query, this version's first."""
+    for rows in (True, False):
+        apart = divided(query, rows, once=False)
+        yield _sent_once(apart)
+        yield apart
+
+
+def divided_into(query: Query, parts: Set[str]) -> Division | None:
+    """The way to divide a query into parts of these names; None if there is none."""
+    return next((found for found in divisions(query) if {part.name for part in found.parts} == parts), None)
 
 
 def division_under(query: Query, placement: Placement) -> Division:
     """The query as it is divided under a placement, which has routes for each of its parts."""
     names = {name for name in placement.routes if name.startswith(f"{query.name}{INTERNAL}")}
-    for found in (divided(query), divided(query, rows=False)):
-        if {part.name for part in found.fragments} == names:
-            return found
     if not names:
         return Division(query, (), {node: (Copy(node),) for node in query.plan.walk()})
+    if (found := divided_into(query, names | {query.name})) is not None:
+        return found
     raise ValueError(f"query {query.name} was divided at other exchanges, by another version of Headgate: {names}")
+
+
+# Equal fragments -----------------------------------------------------------------------------------------
+
+
+def _sent_once(division: Division) -> Division:
+    """With one fragment in place of several with equal plans; unchanged if there are none, or if their readers need the
+    rows by different keys: a query reads a stream by one route."""
+    names: dict[str, str] = {}
+    kept: dict[Operator, Query] = {}
+    for part in division.fragments:
+        plan = _reading(part.plan, names)
+        first = kept.setdefault(plan, replace(part, plan=plan))
+        if first.name != part.name:
+            names[part.name] = first.name
+    query = replace(division.query, plan=_reading(division.query.plan, names))
+    before = {part.name: part.plan for part in division.parts}
+    if not names or not all(_keeps_keys(before[part.name], part.plan, names) for part in (*kept.values(), query)):
+        return division
+    copies = {
+        node: tuple(dict.fromkeys(_copy_reading(copy, names) for copy in found))
+        for node, found in division.copies.items()
+    }
+    return Division(query, tuple(kept.values()), copies)
+
+
+def _reading(plan: Operator, names: Mapping[str, str]) -> Operator:
+    """A plan that reads other streams in place of some."""
+    if isinstance(plan, Source):
+        return replace(plan, stream=names[plan.stream]) if plan.stream in names else plan
+    inputs = tuple(_reading(each, names) for each in plan.inputs)
+    same = all(new is old for new, old in zip(inputs, plan.inputs, strict=True))
+    return plan if same else plan.with_inputs(inputs)
+
+
+def _copy_reading(copy: Copy, names: Mapping[str, str]) -> Copy:
+    return Copy(_reading(copy.node, names), None if copy.half is None else _reading(copy.half, names))
+
+
+def _keeps_keys(before: Operator, after: Operator, names: Mapping[str, str]) -> bool:
+    """Whether a plan can still be split by all its keys when it reads these streams."""
+    old, new = splitting(before), splitting(after)
+    if old is None or new is None:
+        return old is None
+    known = [part for group in new.groups for part in group]
+    return all(any(_is_part(key, part, names) for part in known) for group in old.groups for key in group)
+
+
+def _is_part(key: KeyPart, of: KeyPart, names: Mapping[str, str]) -> bool:
+    return all(of.get(names.get(stream, stream)) == expr for stream, expr in key.items())
 
 
 class _Divider:

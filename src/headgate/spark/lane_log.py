@@ -11,16 +11,21 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from headgate.graph.secrets import hidden
 from headgate.spark.checkpoint import Checkpoint, CheckpointError
+from headgate.spark.spark_errors import reason, spark_errors
 from headgate.spark.storage import below, without_secrets
 
 _S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+_AWS = "org.apache.hadoop:hadoop-aws"
 _SCHEMES = {
-    "s3": ("s3a", _S3A, "org.apache.hadoop:hadoop-aws"),
+    "s3": ("s3a", _S3A, _AWS),
+    "s3a": ("s3a", _S3A, _AWS),
     "gs": ("gs", "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem", ""),
     "gcs": ("gs", "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem", ""),
 }
-"""Object stores by the scheme of their URI for `pyarrow.fs`: Hadoop's scheme, its class, and the package to load."""
+"""Object stores by the scheme of their URI, for `pyarrow.fs` or Hadoop: Hadoop's scheme, its class, and the package to
+load."""
 
 
 class LaneLog:
@@ -41,7 +46,14 @@ class LaneLog:
         the checkpoint's, `lanes` the last committed batch of each lane.
         """
         for lane, batch in lanes.items():
-            if not self._exists(f"{self.place(lane)}/offsets/{batch}"):
+            try:
+                found = self._exists(f"{self.place(lane)}/offsets/{batch}")
+            except spark_errors() as error:
+                raise CheckpointError(
+                    f"checkpoint {name}: Spark cannot read its log of the lanes in {without_secrets(self.folder)}:"
+                    f" {hidden(reason(error))}"
+                ) from error
+            if not found:
                 raise CheckpointError(
                     f"checkpoint {name}: Spark's log of lane {lane} in {without_secrets(self.folder)} does not contain"
                     f" batch {batch}, which is committed; restore the log from a copy (with --lane-log, give the folder"
@@ -59,28 +71,44 @@ class LaneLog:
 def open_lane_log(spark: Any, checkpoint: Checkpoint, folder: str | None, run: str) -> LaneLog:
     """The lane log of a checkpoint; `folder` is the user's choice, if any, `run` the identity of the checkpoint.
 
-    CheckpointError if the user gives none and Spark cannot write below the checkpoint.
+    CheckpointError if Spark has no file system for it: for the folder, or below the checkpoint.
     """
     if folder is not None:
+        if "://" in folder:
+            option = f"--lane-log {without_secrets(folder)} (in Python lane_log=…)"
+            folder = _for_hadoop(spark, folder, option, "give a folder of the driver's machine")
         # The run is part of the path: one folder may serve several checkpoints, whose logs must not be confused.
         return LaneLog(spark, below(folder if "://" in folder else os.path.abspath(folder), run))
-    known = _SCHEMES.get(urlsplit(checkpoint.uri).scheme) if "://" in checkpoint.uri else None
-    if known is None:
+    if "://" not in checkpoint.uri:
         return LaneLog(spark, below(checkpoint.uri, "lanes"))
-    scheme, class_, package = known
-    if not _has_class(spark, class_):
+    instead = "give a folder for it with --lane-log DIR (in Python lane_log=…)"
+    return LaneLog(spark, below(_for_hadoop(spark, checkpoint.uri, f"checkpoint {checkpoint.name}", instead), "lanes"))
+
+
+def _for_hadoop(spark: Any, uri: str, subject: str, instead: str) -> str:
+    """The URI by which Hadoop opens a folder. CheckpointError about the `subject` if Spark has no file system for it;
+    `instead` says what to do then."""
+    parts = urlsplit(uri)
+    scheme, class_, package = _SCHEMES.get(parts.scheme, (parts.scheme, "", ""))
+    if not (_has_class(spark, class_) if class_ else _has_file_system(spark, scheme)):
         library = ""
         if package:
             version = spark.sparkContext._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
             library = f", or let Spark load {package}:{version}"
-        raise CheckpointError(
-            f"checkpoint {checkpoint.name}: Spark has no {scheme}:// to write its log of the lanes to; give a folder"
-            f" for it with --lane-log DIR (in Python lane_log=…){library}"
-        )
-    parts = urlsplit(checkpoint.uri)
+        said = f"Spark has no {scheme}:// to write its log of the lanes to; {instead}{library}"
+        raise CheckpointError(f"{subject}: {said}")
     if class_ == _S3A:
-        _configure_s3a(spark, checkpoint.uri)
-    return LaneLog(spark, below(f"{scheme}://{parts.hostname}{parts.path}", "lanes"))
+        _configure_s3a(spark, uri)
+    return f"{scheme}://{parts.hostname}{parts.path}" if class_ else uri
+
+
+def _has_file_system(spark: Any, scheme: str) -> bool:
+    context = spark.sparkContext
+    try:
+        context._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, context._jsc.hadoopConfiguration())
+        return True
+    except spark_errors():
+        return False
 
 
 def _has_class(spark: Any, name: str) -> bool:

@@ -60,8 +60,8 @@ class Publisher:
     is called with every epoch that is published, `failed` when a sink fails. Without `threaded`, `put` publishes before
     it returns; with a thread, it waits while `most_waiting` epochs are waiting.
 
-    A sink that fails stops the publishing, not the epochs: the results stay where the commits name them, `failure` says
-    why, and a restart publishes them if the checkpoint is `kept`.
+    A sink that fails stops the publishing, not the epochs: all sinks revoke what they have begun, results stay where
+    the commits name them, `failure` is the first error, and a restart publishes them if the checkpoint is `kept`.
     """
 
     def __init__(
@@ -165,11 +165,11 @@ class Publisher:
             try:
                 self._all(item)
             except SinkError as error:
-                self._fail(error)
+                self._give_up(error)
             except BaseException as error:
                 # A user's function may raise SystemExit, which would end the thread in silence.
                 reason = f"{type(error).__name__}: {error}"
-                self._fail(SinkError(f"epoch {item.commit.epoch} could not be published: {reason}"))
+                self._give_up(SinkError(f"epoch {item.commit.epoch} could not be published: {reason}"))
         try:
             if not self._abandoned:
                 self._close_sinks()
@@ -183,9 +183,17 @@ class Publisher:
             for writer in writers:
                 writer.close()
 
+    def _give_up(self, error: SinkError) -> None:
+        """An epoch has failed in the middle. The error comes first: revoking may take seconds."""
+        self._fail(error)
+        for _, writers in tuple(self._writers.values()):
+            for writer in writers:
+                writer.revoke()
+
     def _fail(self, error: SinkError) -> None:
         with self._changed:
-            self.failure = SinkError(f"{error}{self._then}")
+            if self.failure is None:
+                self.failure = SinkError(f"{error}{self._then}")
             self._changed.notify_all()
         self._failed()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headgate.graph.operators.source import INTERNAL
 from headgate.graph.queries import Query
-from headgate.spark.exchange import divided
+from headgate.spark.exchange import Division, divided, divided_into
 from headgate.spark.executors import await_executors, hosts_per_node, promised_cores, registered
 from headgate.spark.placement import Placement
 from headgate.spark.placing import place, worth_splitting
@@ -39,15 +40,23 @@ def parts_of(
     if replicas == 1:
         return ()
     rows = set(worth_splitting(queries, replicas, costs))
-    if before is not None and before.replicas == replicas:
-        known = {query.name for query in before.queries}
-        present = {part.name for part in before.run_queries}
-        for query in queries:
-            names = [{part.name for part in divided(query, each).parts} for each in (True, False)]
-            if query.name in known and names[0] != names[1]:
-                (rows.add if names[0] <= present else rows.discard)(query.name)
-    found = [part for query in queries for part in divided(query, query.name in rows).parts]
+    known = {each.name for each in before.queries} if before is not None and before.replicas == replicas else ()
+    found: list[Query] = []
+    for query in queries:
+        if before is not None and query.name in known:
+            found += _divided_as(query, before).parts
+        else:
+            found += divided(query, query.name in rows).parts
     return tuple(found) if len(found) > len(queries) else ()
+
+
+def _divided_as(query: Query, before: Plan) -> Division:
+    """A query divided as it is in a plan. If it has changed since, its rows cross only where they did."""
+    names = {part.name for part in before.run_queries if part.name.partition(INTERNAL)[0] == query.name}
+    if (found := divided_into(query, names)) is not None:
+        return found
+    changed = divided(query)
+    return changed if {part.name for part in changed.parts} <= names else divided(query, rows=False)
 
 
 def placed(

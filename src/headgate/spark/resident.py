@@ -36,6 +36,7 @@ from headgate.spark.shipping import make_importable
 from headgate.spark.verdicts import Verdict
 
 _LOG = logging.getLogger("headgate.host")
+_MALFORMED = "the row is not in the format of the stream, or does not have the declared columns"
 
 DEAD_SCHEMA = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("row", pa.string())])
 
@@ -362,7 +363,7 @@ class ResidentNetwork:
             pa.RecordBatch.from_arrays(
                 [
                     pa.array([stream] * len(bad)),
-                    pa.array(["the row does not have the declared columns"] * len(bad)),
+                    pa.array([_MALFORMED] * len(bad)),
                     bad,
                 ],
                 schema=DEAD_SCHEMA,

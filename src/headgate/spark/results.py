@@ -50,6 +50,10 @@ class Writer(ABC):  # noqa: B024 - each kind has its own abstract methods
     def flush(self) -> None:  # noqa: B027 - most writers are done when `publish` returns
         """Returns when everything published is at its destination; called once per epoch, before it is recorded."""
 
+    def revoke(self) -> None:  # noqa: B027 - most writers have nothing to take back
+        """Takes back what is published of the present epoch and not flushed, as far as possible: this sink or another
+        has failed, and no more epochs follow. Raises nothing, and returns within seconds."""
+
     def close(self) -> None:  # noqa: B027 - most writers keep nothing open
         """No more epochs follow."""
 
