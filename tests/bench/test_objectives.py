@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headgate.bench.objectives import AFTER, BURST, INTERVAL, RATE, WITHIN, Interval, kept_pace, outcome
-from headgate.bench.objectives_live import BEFORE, BurstArrivals, _interval
+from headgate.bench.objectives import AFTER, BURST, INTERVAL, MODELS, RATE, WITHIN, Interval, kept_pace, outcome
+from headgate.bench.objectives_live import BEFORE, SELECT, WARM_UP, BurstArrivals, _interval
+from headgate.graph.shared import SharedGraph
+from headgate.runtime import Network
+from headgate.sql import Catalog
 
 GONE = Interval(100.0, 100.0)
 """An interval that must not count."""
@@ -51,3 +54,24 @@ def test_an_interval_is_measured_by_what_totals_have_grown() -> None:
     assert _interval(before, after, 4.0) == Interval(0.5, 500.0)
     with pytest.raises(RuntimeError, match="restored in the middle of the run"):
         _interval(after, before, 4.0)
+
+
+def test_policies_differ_on_the_live_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Chain must put a queue between the operators: that shortens queues. Rows are measured in small parts of batches.
+    now = [0.0]
+    monkeypatch.setattr("time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    catalog = Catalog()
+    catalog.execute("CREATE STREAM readings (ts TIMESTAMP, reading INT, payload STRING) USING json OPTIONS (path 'in')")
+    for name in MODELS:
+        catalog.execute(f"CREATE FUNCTION {name}(reading INT) RETURNS INT AS 'headgate.bench.objectives_live:{name}'")
+    catalog.execute(f"CREATE QUERY found INTO noop AS {SELECT}")
+    graph = SharedGraph()
+    graph.add(catalog.queries["found"])
+    network = Network(graph, "chain", clock=lambda: now[0])
+    batch = WARM_UP.to_batches()[0]
+    for _ in range(20):
+        network.push("readings", batch)
+        while network.step():
+            pass
+    units = [unit["operators"] for unit in network.metrics()["units"]]
+    assert [len(operators) for operators in units] == [1, 1], units

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headgate.bench.objectives import AFTER, BURST, INTERVAL, MODELS, OBJECTIVES, RATE, WITHIN, Interval
+from headgate.bench.objectives import AFTER, BURST, INTERVAL, MODELS, OBJECTIVES, RATE, ROW_BYTES, WITHIN, Interval
 from headgate.engine import Engine
 from headgate.feeder.engine_target import EngineTarget
 from headgate.feeder.feed import EVENT_TIME, ArrivingRows, ColumnGenerators, Feed
@@ -24,9 +24,13 @@ BEFORE = 40
 """Number of intervals before the change: fewer than in one process, where time costs nothing."""
 EVERY = 0.1
 """Seconds between two files."""
-WARM_UP = pa.table({"ts": pa.array([0] * 100, EVENT_TIME), "reading": pa.array(range(100), pa.int32())})
+PAYLOAD = "x" * round(ROW_BYTES)
+WARM_UP = pa.table(
+    {"ts": pa.array([0] * 100, EVENT_TIME), "reading": pa.array(range(100), pa.int32()), "payload": [PAYLOAD] * 100}
+)
 KEPT = round(100 * MODELS["narrow"].selectivity)
-SELECT = f"SELECT reading FROM readings WHERE narrow(reading) < {KEPT} AND look_up(reading) >= 0"
+SELECT = f"SELECT look_up(reading) AS reading, payload FROM readings WHERE narrow(reading) < {KEPT}"
+"""Two operators: two conditions of one WHERE would be one, and policies would not differ."""
 
 
 def run_seeds(policy: str, seeds: int) -> list[list[Interval]]:
@@ -118,13 +122,14 @@ class BurstArrivals:
 
 @dataclass(frozen=True)
 class BurstReadings:
-    """Rows with a reading from 0 to 99."""
+    """Rows with a reading from 0 to 99, as wide as those of the models."""
 
     event_time = None
-    schema = pa.schema({"ts": EVENT_TIME, "reading": pa.int32()})
+    schema = pa.schema({"ts": EVENT_TIME, "reading": pa.int32(), "payload": pa.string()})
 
     def rows(self, arriving: ArrivingRows, draws: ColumnGenerators) -> Sequence[pa.Array]:
-        return [arriving.ts, pa.array((draws["reading"].random(len(arriving)) * 100).astype(np.int32))]
+        readings = (draws["reading"].random(len(arriving)) * 100).astype(np.int32)
+        return [arriving.ts, pa.array(readings), pa.repeat(PAYLOAD, len(arriving))]
 
 
 # The functions ------------------------------------------------------------------------------------------------

@@ -317,7 +317,8 @@ class Flow:
                     stage.seconds += now - then
                     stage.timed += rows
                     if sized and made and last.rows.num_rows:
-                        stage.width = last.rows.get_total_buffer_size() / last.rows.num_rows
+                        # Not the size of its buffers: a train may be a small part of a batch.
+                        stage.width = last.rows.nbytes / last.rows.num_rows
                 else:
                     stage.watermark_seconds += now - then
                 then = now

@@ -266,7 +266,7 @@ class Loop:
         rows = 0
         if isinstance(item, Batch):
             rows = item.rows.num_rows
-            self.measurement.note_width(stream, item.rows.get_total_buffer_size() / rows)
+            self.measurement.note_width(stream, item.rows.nbytes / rows)
             if stream in self.shedding.leaves:
                 self._enter_parts(stream, item, queued, flow)
                 self.deliver(flow, since)
