@@ -15,7 +15,7 @@ from headgate.spark.session import local_session
 
 RATE = 1500.0
 WARM, MEASURED = 25.0, 60.0
-RATES = (3_000.0, 6_000.0, 12_000.0, 24_000.0)
+RATES = (3_000.0, 6_000.0, 12_000.0, 24_000.0, 48_000.0)
 """Rows per second and stream for the second part, tried in this order until the machine is saturated."""
 BUDGET = 0.5
 BUSY, GROWTH = 0.9, 1.0
