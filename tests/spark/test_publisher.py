@@ -6,8 +6,10 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from headgate.spark.checkpoint import Checkpoint
@@ -126,6 +128,54 @@ def test_a_sink_that_stands_still_does_not_hold_up_the_end(slow: Slow) -> None:
     slow.put(0)
     slow.publisher.close(0.05)
     assert "the last 1 epochs" in str(slow.publisher.failure)
+
+
+class Hanging(DriverWriter):
+    """Notes when it begins and ends to take an epoch; `turn` lets it end."""
+
+    def __init__(self, seen: list[str], name: str, turn: threading.Event | None = None) -> None:
+        self._seen, self._name, self._turn = seen, name, turn
+
+    def publish(self, results: Results) -> None:
+        self._seen.append(f"{self._name} begins {results.query}")
+        if self._turn is not None:
+            assert self._turn.wait(LIMIT)
+        self._seen.append(f"{self._name} ends {results.query}")
+
+
+def test_a_publisher_that_is_left_behind_begins_nothing_more(tmp_path: Path) -> None:
+    """A later one waits for what it has begun: two at once could both find that a table does not have the epoch."""
+    checkpoint, turn = Checkpoint(str(tmp_path / "ck")), threading.Event()
+    queries = [replace(query_into("memory", ""), name=name) for name in ("first", "second")]
+    seen: list[str] = []
+
+    def publisher(writer: str, hangs: threading.Event | None) -> Publisher:
+        found = Publisher(checkpoint, lambda query, sink: Hanging(seen, writer, hangs), NoLetters(), lambda epoch: None)
+        for query in queries:
+            found.open(query)
+        return found
+
+    bundle = checkpoint.bundle("outbox", 0, "a")
+    for query in queries:
+        bundle.add(query.name, pa.table({"k": ["a"], "v": ["b"]}))
+    bundle.close()
+    commit = Commit(0, {}, results=tuple(bundle.places))
+    checkpoint.commit(commit)
+    old = publisher("old", turn)
+    old.put(commit, {})
+    wait_until(lambda: bool(seen))
+    old.close(0.01)
+    new = publisher("new", None)
+    assert new.republish() == 1
+    turn.set()
+    new.close(LIMIT)
+    assert new.failure is None
+    assert seen == [
+        "old begins first",
+        "old ends first",
+        *(f"new {verb} {name}" for name in ("first", "second") for verb in ("begins", "ends")),
+    ]
+    assert checkpoint.published() == 0
 
 
 def test_a_sink_that_raises_what_would_end_its_thread_is_reported(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:

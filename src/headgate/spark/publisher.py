@@ -29,6 +29,14 @@ its queries slows the sources down; otherwise it would fill the memory of the dr
 files. The number also bounds what a restart publishes again."""
 
 
+_left_behind: dict[str, threading.Thread] = {}
+"""By checkpoint, the thread of a publisher of this process whose sinks had not taken everything when it was closed."""
+
+
+class _Abandoned(Exception):
+    """The publisher was closed meanwhile; the rest of the epoch is left to the next start."""
+
+
 @dataclass(frozen=True)
 class _Committed:
     """An epoch to publish: its commit and the rows in the answer. `again`: it may have been published already."""
@@ -59,6 +67,9 @@ class Publisher:
     `open_sink` opens a sink of a query. `dead` writes malformed rows, and `letters` sends them elsewhere too. `done`
     is called with every epoch that is published, `failed` when a sink fails. Without `threaded`, `put` publishes before
     it returns; with a thread, it waits while `most_waiting` epochs are waiting.
+
+    A publisher that is abandoned begins nothing more, and a later one of the same checkpoint in this process waits
+    until its thread has ended: otherwise both could write the same epoch.
 
     A sink that fails stops the publishing, not the epochs: all sinks revoke what they have begun, results stay where
     the commits name them, `failure` is the first error, and a restart publishes them if the checkpoint is `kept`.
@@ -92,6 +103,7 @@ class Publisher:
         self._queue: deque[_Committed] = deque()
         self._closing = self._abandoned = False
         self._published = checkpoint.published()
+        self._earlier = _left_behind.get(checkpoint.absolute_uri)
         self._until_clean = 1
         self.failure: SinkError | None = None
         self._thread: threading.Thread | None = None
@@ -139,6 +151,7 @@ class Publisher:
             self._abandoned = self._thread.is_alive()
             left = len(self._queue) + 1
         if self._abandoned:
+            _left_behind[self._checkpoint.absolute_uri] = self._thread
             self._fail(SinkError(f"the sinks did not take the results of the last {left} epochs within {limit:g} s"))
             for _, writers in self._writers.values():
                 for writer in writers:
@@ -146,13 +159,22 @@ class Publisher:
 
     def _put(self, item: _Committed) -> None:
         if self._thread is None:
+            self._await_earlier()
             self._all(item)
         else:
             with self._changed:
                 self._queue.append(item)
                 self._changed.notify_all()
 
+    def _await_earlier(self) -> None:
+        if self._earlier is not None:
+            self._earlier.join()
+            self._earlier = None
+            # What it has published since it was left behind.
+            self._published = max(self._published, self._checkpoint.published())
+
     def _work(self) -> None:
+        self._await_earlier()
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._queue or self._closing)
@@ -164,6 +186,8 @@ class Publisher:
                 continue
             try:
                 self._all(item)
+            except _Abandoned:
+                break
             except SinkError as error:
                 self._give_up(error)
             except BaseException as error:
@@ -202,13 +226,16 @@ class Publisher:
         names = dict.fromkeys((*(file.query for file in commit.written), *(name for name, _ in commit.outbox)))
         in_spark: dict[object, list[tuple[ExecutorWriter, OutboxRows]]] = {}
         for name in names:
+            self._go_on()
             for writer, rows in self._publish(item, name):
                 in_spark.setdefault(writer if writer.together is None else writer.together, []).append((writer, rows))
         for pairs in in_spark.values():
+            self._go_on()
             pairs[0][0].publish_together(pairs)
         for name in names:
             for each in self._writers[name][1] if name in self._writers else ():
                 each.flush()
+        self._go_on()
         self._checkpoint.publish(commit.epoch)
         self._published = commit.epoch
         self._done(commit.epoch)
@@ -216,6 +243,10 @@ class Publisher:
         if self._until_clean == 0:
             self._until_clean = _CLEAN_EVERY
             self._clean()
+
+    def _go_on(self) -> None:
+        if self._abandoned:
+            raise _Abandoned
 
     def _publish(self, item: _Committed, name: str) -> list[tuple[ExecutorWriter, OutboxRows]]:
         """Publishes the results of one query; returns those that Spark writes."""
