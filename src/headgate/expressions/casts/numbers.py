@@ -77,7 +77,8 @@ def _checked(
 
 def _truncated(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, pa.BooleanArray | None]:
     """Truncates floating-point numbers to integers; 2^63 becomes the greatest BIGINT, as in Java."""
-    values = numbers(array)
+    # In FLOAT, the greatest INT is 2^31.
+    values = numbers(array).astype(np.float64)
     width = 2.0 ** (wanted.bit_width - 1)
     with np.errstate(invalid="ignore"):
         if wanted == BIGINT:
