@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from headgate.operators.batch import FOREVER
-from headgate.spark import epochs
+from headgate.spark import epochs, host
+from headgate.spark.background import Background
 from headgate.spark.checkpoint import Checkpoint
 from headgate.spark.messages import Place
 from tests.spark.inline_replicas import ReplicaRun
@@ -116,10 +117,10 @@ def answers(*runs: ReplicaRun) -> dict[str, object]:
     }
 
 
-def dropped(run: ReplicaRun) -> int:
+def dropped(run: ReplicaRun, query: str = "some") -> int:
     """The rows that a paused query has lost, by the last commit."""
     manifests = [run.checkpoint.manifest(place) for place in run.epochs.commit.snapshots]
-    return sum(manifest.get("dropped", {}).get("some", 0) for manifest in manifests)
+    return sum(manifest.get("dropped", {}).get(query, 0) for manifest in manifests)
 
 
 def life(root: Path, how: str, before: int, after: int, restarted: bool) -> dict[str, object]:
@@ -172,6 +173,64 @@ def test_paused_queries_move_and_stay_silent(
     found = life(tmp_path / "moved", how, before, after, restarted)
     assert found == life(tmp_path / "stayed", how, before, before, False)
     assert found["whole"] == (300 if how == "KEEP" else 120)
+
+
+SIDES = f"""{STREAM}
+CREATE QUERY alone AS SELECT k FROM s WHERE v <= 50;
+CREATE QUERY twin AS SELECT k, v FROM s WHERE v > 50;
+CREATE QUERY running AS SELECT k, v FROM s WHERE v > 50;
+"""
+DROPPING = "PAUSE QUERY alone DROP ROWS; PAUSE QUERY twin DROP ROWS;"
+
+
+@pytest.mark.parametrize("moment", ["with the pause", "during the pause", "at a restart"])
+def test_a_move_answers_no_rows_that_a_pause_drops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Rows wait for a query with operators of its own, and for one that shares them with a query that runs on."""
+    monkeypatch.setattr(host, "SOON", 0.0)
+    monkeypatch.setattr(Background, "run", lambda *_: None)
+    run = ReplicaRun(tmp_path, SIDES, 2, kept=1000)
+    run.epochs.budget = 0.0
+    if moment == "during the pause":
+        run.catalog.execute(DROPPING)
+        run.rescale(2)
+    run.run_batch(0, "s", rows(0))
+    assert run.epochs.waiting, "nothing has run yet"
+    first = run
+    if moment == "with the pause":
+        run.catalog.execute(DROPPING)
+        run.rescale(2)
+    if moment == "at a restart":
+        run = ReplicaRun(tmp_path, SIDES + DROPPING, 1, kept=1000)
+    else:
+        run.rescale(1)
+    run.epochs.budget = None
+    run.settle()
+    high = sum(v > 50 for v in rows(0).column("v").to_pylist())
+    assert sum(len(each.results("running")) for each in {first, run}) == high
+    assert (dropped(run, "alone"), dropped(run, "twin"), dropped(run, "running")) == (60, high, 0)
+    run.catalog.execute("RESUME QUERY alone; RESUME QUERY twin;")
+    run.rescale(1)
+    run.settle()
+    assert (run.results("alone"), run.results("twin")) == ([], [])
+    run.bring(1, "s", rows(1))
+    assert len(run.results("alone")) + len(run.results("twin")) == 60
+    assert (dropped(run, "alone"), dropped(run, "twin")) == (60, high)
+
+
+def test_a_move_drops_what_is_between_the_parts_of_a_query_that_drops_its_rows(tmp_path: Path) -> None:
+    run = ReplicaRun(tmp_path, f"{STREAM} CREATE QUERY whole AS SELECT count(*) AS n FROM s;", 2)
+    run.run_batch(0, "s", rows(0))
+    assert run.epochs.commit.exchange
+    run.catalog.pause_query("whole", keep=False)
+    run.rescale(2)
+    run.rescale(1)
+    assert dropped(run, "whole") > 0
+    run.catalog.resume_query("whole")
+    run.rescale(1)
+    run.bring(1, "s", rows(1))
+    assert [row[0] for row in run.results("whole")] == [0, 60], "as without a move"
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])

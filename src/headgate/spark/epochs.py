@@ -242,18 +242,18 @@ class Epochs:
         """Moves all state to the replicas of another plan: runs epochs under the old plan until no rows wait, then one
         that only names the new snapshots.
 
-        Rows of paused queries are processed, too, but their results wait until they are resumed; those of paused
-        queries that the new plan does not have are dropped. If it fails, the old plan stays.
+        Rows that wait for paused queries are processed, too, but their results wait until they are resumed. The rows of
+        queries that drop them, and of paused queries that the new plan does not have, are dropped. If it fails, the old
+        plan stays.
         """
         kept = {query.name for query in new.queries}
-        drained = old.without(old.paused - kept).resumed()
+        moving = old.without(old.paused - kept)
         self._withheld = tuple(sorted(old.paused | new.paused))
         try:
-            self._plan, self._plan_name = drained, drained.save(self._checkpoint)
-            while True:
-                self._repeat(lambda: self._backlog_epoch(finish=False, drain=True))
-                if not self.follow_up and not self.waiting:
-                    break
+            if new.dropping:
+                self._drain(moving.resumed(new.dropping))
+            # Only watermarks wait for those queries now.
+            self._drain(moving.resumed())
             self._divide(old, new)
         except Exception:
             before, self._plan, self._plan_name = self._plan_name, old, old.save(self._checkpoint)
@@ -261,6 +261,14 @@ class Epochs:
             raise
         finally:
             self._withheld = ()
+
+    def _drain(self, plan: Plan) -> None:
+        """Runs epochs under a plan until no rows wait, except for paused queries."""
+        self._plan, self._plan_name = plan, plan.save(self._checkpoint)
+        while True:
+            self._repeat(lambda: self._backlog_epoch(finish=False, drain=True))
+            if not self.follow_up and not self.waiting:
+                break
 
     def _divide(self, old: Plan, new: Plan) -> None:
         """An epoch that only names new snapshots: the state of drained replicas, divided for another plan."""

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 import pyarrow as pa
 
 from headgate.graph.as_json import GraphFormatError, read, written
+from headgate.graph.operators.source import INTERNAL
 from headgate.graph.queries import Query
 from headgate.graph.secrets import masked
 from headgate.graph.specs import Objectives
@@ -75,13 +76,19 @@ class Plan:
         """The names of the paused queries."""
         return frozenset(query.name for query in self.queries if query.pause)
 
-    def resumed(self) -> Plan:
-        """The plan with no query paused. `known` stays: after a restart they are paused again."""
-        return replace(
-            self,
-            queries=tuple(replace(query, pause="") for query in self.queries),
-            parts=tuple(replace(part, pause="") for part in self.parts),
-        )
+    @property
+    def dropping(self) -> frozenset[str]:
+        """The names of the queries whose pause drops their rows."""
+        return frozenset(query.name for query in self.queries if query.pause == "drop")
+
+    def resumed(self, dropping: Collection[str] = ()) -> Plan:
+        """The plan with no query paused but those that are `dropping` their rows. `known` stays: after a restart they
+        are paused again."""
+
+        def changed(query: Query) -> Query:
+            return replace(query, pause="drop" if query.name.partition(INTERNAL)[0] in dropping else "")
+
+        return replace(self, queries=tuple(map(changed, self.queries)), parts=tuple(map(changed, self.parts)))
 
     def save(self, checkpoint: Checkpoint) -> str:
         """Writes it where every host finds it, and returns its name."""
