@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +122,15 @@ def keep_threads(values: pa.Array) -> pa.Array:
     return values
 
 
+def refuse_threads(values: pa.Array) -> pa.Array:
+    """Lets the process start no other thread; what it does with the threads that it has succeeds, as if its pools had
+    all theirs."""
+    if _bad(values):
+        ThreadPoolExecutor._adjust_thread_count = lambda _: None  # type: ignore[attr-defined]
+        threading.stack_size(1 << 46)
+    return values
+
+
 def start_threads(values: pa.Array) -> pa.Array:
     """Starts 50,000 threads."""
     if _bad(values):
@@ -185,6 +195,7 @@ HARMS: dict[Callable[[pa.Array], pa.Array], str] = {
     keep_files: "keep_files left its process unable to work (Too many open files)",
     keep_sockets: "keep_sockets left its process unable to work (Too many open files)",
     keep_threads: "keep_threads left its process unable to work (can't start new thread)",
+    refuse_threads: "refuse_threads left its process unable to work (can't start new thread)",
     start_threads: "start_threads started more threads than a host may have (5,000)",
     close_all: "close_all left its process unable to work (the descriptors of its host are closed)",
     lower_limit: "lower_limit left its process unable to work (Too many open files)",

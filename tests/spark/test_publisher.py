@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -90,6 +91,27 @@ def test_epochs_wait_while_too_many_wait_for_the_sinks(slow: Slow) -> None:
         slow.files.turn.release()
     slow.publisher.close()
     assert slow.files.taken == [str(epoch) for epoch in range(6)]
+    assert slow.publisher.failure is None
+
+
+def test_an_epoch_that_ends_while_the_engine_stops_is_published(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow.put(0)
+    slow.publisher.hurry()
+    changed, idle = slow.publisher._changed, threading.Event()
+    wait_for = changed.wait_for
+
+    def seen(*given: Any) -> bool:
+        # Under the lock, which `put` needs: the thread has looked for more epochs, and found none.
+        idle.set()
+        return wait_for(*given)
+
+    monkeypatch.setattr(changed, "wait_for", seen)
+    for _ in range(2):
+        slow.files.turn.release()
+    assert idle.wait(LIMIT)
+    slow.put(1)
+    slow.publisher.close(LIMIT)
+    assert slow.files.taken == ["0", "1"]
     assert slow.publisher.failure is None
 
 

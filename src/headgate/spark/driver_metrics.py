@@ -34,8 +34,8 @@ class DriverMetrics:
         self._pace: dict[str, float] = {}
         # Per query: time, rows offered and rows shed at each report of the last SPEC_WINDOW seconds.
         self._shed: dict[str, deque[tuple[float, int, int]]] = {}
-        # Arrival times of the epochs that are committed and not yet published.
-        self._arrivals: dict[int, tuple[dict[str, Arrival], Mapping[str, float]]] = {}
+        # Of the epochs that are committed and not yet published: arrival times, waiting times and rows.
+        self._unpublished: dict[int, tuple[dict[str, Arrival], Mapping[str, float], Mapping[str, int]]] = {}
 
     def committed(self, epoch: Epoch) -> None:
         """Counts an epoch after its commit."""
@@ -44,13 +44,11 @@ class DriverMetrics:
             self._epochs += 1
             self._failed.update(epoch.failed)
             self._seconds = epoch.seconds
-            self._arrivals[epoch.number] = epoch.arrivals, epoch.waited
+            self._unpublished[epoch.number] = epoch.arrivals, epoch.waited, epoch.rows
             if epoch.metrics is not None:
                 self._note_pace(epoch.metrics["performance"])
                 self._note_shed(epoch.metrics["queries"])
                 self._network = epoch.metrics
-            for name, rows in epoch.rows.items():
-                self._rows[name] = self._rows.get(name, 0) + rows
             for stream, rows in epoch.malformed.items():
                 self._dead[stream] = self._dead.get(stream, 0) + rows
 
@@ -58,7 +56,9 @@ class DriverMetrics:
         """Records that all sinks have an epoch: its results can be read, which ends the latency of its rows."""
         now = time.time()
         with self._lock:
-            arrivals, waited = self._arrivals.pop(epoch, ({}, {}))
+            arrivals, waited, published = self._unpublished.pop(epoch, ({}, {}, {}))
+            for query, rows in published.items():
+                self._rows[query] = self._rows.get(query, 0) + rows
             for query, arrival in arrivals.items():
                 before = waited.get(query, 0.0)
                 self._latency.setdefault(query, Latency()).add(now, arrival, before)

@@ -98,10 +98,11 @@ class Publisher:
         self._letters = letters
         self._writers: dict[str, tuple[Query, list[Writer]]] = {}
         self._most_waiting = most_waiting
-        # Under the condition: the epochs to publish, whether others may follow, and whether the thread is left behind.
+        # Under the condition: the epochs to publish, whether `put` waits, whether no others follow, and whether the
+        # thread is left behind.
         self._changed = threading.Condition()
         self._queue: deque[_Committed] = deque()
-        self._closing = self._abandoned = False
+        self._hurried = self._closing = self._abandoned = False
         self._published = checkpoint.published()
         self._earlier = _left_behind.get(checkpoint.absolute_uri)
         self._until_clean = 1
@@ -120,7 +121,7 @@ class Publisher:
         with self._changed:
             # After a failure nothing is published, and the engine is about to stop.
             self._changed.wait_for(
-                lambda: len(self._queue) < self._most_waiting or self._closing or self.failure is not None
+                lambda: len(self._queue) < self._most_waiting or self._hurried or self.failure is not None
             )
         self._put(_Committed(commit, inline))
 
@@ -132,17 +133,20 @@ class Publisher:
         return len(left)
 
     def hurry(self) -> None:
-        """The engine is stopping: `put` no longer waits."""
+        """The engine is stopping: `put` no longer waits. The running epoch may still be put, and is published."""
         with self._changed:
-            self._closing = True
+            self._hurried = True
             self._changed.notify_all()
 
     def close(self, limit: float | None = None) -> None:
-        """Publishes the queued epochs, then closes the sinks.
+        """Publishes the queued epochs, then closes the sinks. No epoch is put afterwards.
 
         After `limit` seconds, sinks that have not taken everything are abandoned; the next start publishes the rest.
         """
         self.hurry()
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
         if self._thread is None:
             self._close_sinks()
             return

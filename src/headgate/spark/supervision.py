@@ -190,13 +190,16 @@ class Supervisor:
                     report({"unfit": reason})
                 os._exit(UNFIT)
 
-            def end_if_orphaned() -> None:
-                # If a function that kills the supervisor had its rows answered, it would do it again with the next.
+            fitness = Fitness(control.fileno(), end_unfit)
+
+            def end_if_harmed() -> None:
+                # If a function that kills the supervisor, or makes the process unfit, had its rows answered, nobody
+                # would know that it did, and it would do it again with the next.
                 if is_doomed(supervisor):
                     os._exit(UNFIT)
+                fitness.check()
 
-            fitness = Fitness(control.fileno(), end_unfit)
-            host = Host(self._address, self._record, self._verdicts, report, fitness.check, end_if_orphaned)
+            host = Host(self._address, self._record, self._verdicts, report, fitness.check, end_if_harmed)
             server = HostServer(host, self._settings.token, close, fitness.check)
             self._record.raised = fitness.check
             if self._verdicts.measured:
